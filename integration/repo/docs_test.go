@@ -1,0 +1,112 @@
+package repo
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Every guarantee names the tests that prove it, and they exist.
+func TestGuaranteesNameTestsThatExist(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs/guarantees.md"))
+	require.NoError(t, err)
+	tests := testNames(t)
+	named := regexp.MustCompile(`\b(Test|Fuzz)[A-Za-z0-9_]+`).FindAllString(string(text), -1)
+	require.NotEmpty(t, named)
+	for _, name := range named {
+		if !tests[name] {
+			t.Errorf("docs/guarantees.md names %s, which is no test", name)
+		}
+	}
+}
+
+// Each direct requirement has a reason, a licence and an alternative on record.
+func TestEveryDirectDependencyHasALine(t *testing.T) {
+	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	require.NoError(t, err)
+	doc, err := os.ReadFile(filepath.Join(root, "docs/dependencies.md"))
+	require.NoError(t, err)
+	require.NotContains(t, string(mod), "\nreplace ", "go.mod has no replace")
+	direct := 0
+	for _, line := range strings.Split(string(mod), "\n") {
+		m := regexp.MustCompile(`^\s+(\S+) v\S+$`).FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		direct++
+		if !strings.Contains(string(doc), "`"+m[1]+"`") {
+			t.Errorf("docs/dependencies.md has no line for %s", m[1])
+		}
+	}
+	require.Greater(t, direct, 5)
+}
+
+// Each package says once what it is.
+func TestEveryPackageHasOneDocComment(t *testing.T) {
+	docs, dirs := map[string][]string{}, map[string]bool{}
+	for _, name := range goFiles(t) {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		dir := filepath.Dir(name)
+		dirs[dir] = true
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, name), nil, parser.ParseComments|parser.PackageClauseOnly)
+		require.NoError(t, err)
+		if f.Doc != nil {
+			docs[dir] = append(docs[dir], name)
+			want := "Package " + f.Name.Name + " "
+			if f.Name.Name == "main" {
+				want = "Command "
+			}
+			if !strings.HasPrefix(f.Doc.Text(), want) {
+				t.Errorf("%s: the package comment must start with %q", name, want)
+			}
+		}
+	}
+	for dir := range dirs {
+		if len(docs[dir]) != 1 {
+			t.Errorf("package %s has %d doc comments, in %v; want one", dir, len(docs[dir]), docs[dir])
+		}
+	}
+}
+
+// From testify only require, so that a test stops at its first lie.
+func TestTestsUseOnlyRequireFromTestify(t *testing.T) {
+	for _, name := range goFiles(t) {
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, name), nil, parser.ImportsOnly)
+		require.NoError(t, err)
+		for _, imp := range f.Imports {
+			if strings.Contains(imp.Path.Value, "stretchr/testify/") && imp.Path.Value != `"github.com/stretchr/testify/require"` {
+				t.Errorf("%s imports %s", name, imp.Path.Value)
+			}
+		}
+	}
+}
+
+func testNames(t *testing.T) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	for _, name := range goFiles(t) {
+		if !strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, name), nil, 0)
+		require.NoError(t, err)
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && slices.ContainsFunc([]string{"Test", "Fuzz"}, func(p string) bool {
+				return strings.HasPrefix(fn.Name.Name, p)
+			}) {
+				names[fn.Name.Name] = true
+			}
+		}
+	}
+	return names
+}
