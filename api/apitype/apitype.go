@@ -1,0 +1,355 @@
+// Package apitype holds what travels over /v1: the envelope, its items, request
+// bodies and problems. Server and client share it, so that neither can drift.
+//
+// Times are RFC 3339 UTC, durations are seconds as numbers in answers and Go
+// durations ("2h") in requests. Fields are only ever added within v1.
+package apitype
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/quorate/quorate/health"
+	"github.com/quorate/quorate/statestore"
+)
+
+// Version is the API version every envelope names.
+const Version = "v1"
+
+// Envelope is the shape of every JSON answer that is not a problem.
+type Envelope[T any] struct {
+	API      string    `json:"api"`      // "v1"
+	Kind     string    `json:"kind"`     // of the items, such as "service"
+	Revision uint64    `json:"revision"` // of the spec in force
+	AsOf     time.Time `json:"as_of"`    // the answer reflects at least what was committed by then
+	Items    []T       `json:"items"`    // never null
+}
+
+// Headers of every /v1 answer.
+const (
+	HeaderRevision    = "Quorate-Revision"
+	HeaderIndex       = "Quorate-Index"
+	HeaderAsOf        = "Quorate-As-Of"
+	HeaderStale       = "Quorate-Stale" // "true" while the node hears no leader
+	HeaderNode        = "Quorate-Node"
+	HeaderLeader      = "Quorate-Leader" // absent without one
+	HeaderIdempotency = "Idempotency-Key"
+)
+
+// Status is what the installation looks like from the node asked.
+type Status struct {
+	Node         string           `json:"node"`
+	Version      string           `json:"version"`
+	Installation string           `json:"installation"`
+	Generation   uint64           `json:"generation"`
+	Revision     uint64           `json:"revision"`
+	Index        uint64           `json:"index"`
+	Quorum       Quorum           `json:"quorum"`
+	Banners      []Banner         `json:"banners"`
+	Services     []ServiceSummary `json:"services"`
+	Clusters     []ClusterSummary `json:"clusters"`
+}
+
+// Quorum says whether the nodes can agree now.
+type Quorum struct {
+	Available    bool      `json:"available"`
+	Voters       int       `json:"voters"`
+	VotersUp     int       `json:"voters_up"`
+	Leader       string    `json:"leader,omitempty"`
+	Tolerates    int       `json:"tolerates"` // further losses of voters
+	StaleSince   time.Time `json:"stale_since,omitzero"`
+	StaleSeconds float64   `json:"stale_seconds"` // since this node last heard a leader that holds its lease
+}
+
+// Banner is one thing an operator must see.
+type Banner struct {
+	Code    string `json:"code"` // lone-observer, observer-silent, observer-unconfirmed, frozen, drained, ns-changed, no-quorum, no-spec
+	Subject string `json:"subject,omitempty"`
+	Text    string `json:"text"`
+}
+
+// ServiceSummary is a service and what it answers now.
+type ServiceSummary struct {
+	Name         string    `json:"name"`
+	Kind         string    `json:"kind"` // "stateless"
+	Policy       string    `json:"policy"`
+	Names        []string  `json:"names"` // FQDNs
+	Rotation     uint64    `json:"rotation"`
+	RotationAt   time.Time `json:"rotation_at,omitzero"`
+	ClearsAt     time.Time `json:"clears_at,omitzero"` // old answers until then
+	V4           []Share   `json:"v4"`                 // every candidate with an IPv4 endpoint
+	V6           []Share   `json:"v6"`
+	AllDownV4    string    `json:"all_down_v4,omitempty"` // mode that shapes the answer while no candidate is up
+	AllDownV6    string    `json:"all_down_v6,omitempty"`
+	TargetsUp    int       `json:"targets_up"` // clusters with a target up
+	TargetsTotal int       `json:"targets_total"`
+	Frozen       bool      `json:"frozen"`
+	Notes        []string  `json:"notes"`
+}
+
+// Share is a candidate's part of the answers of one address family.
+type Share struct {
+	Cluster   string       `json:"cluster"`
+	Percent   float64      `json:"percent"` // of answers; 0 when out
+	Verdict   health.Side  `json:"verdict"`
+	Endpoints []netip.Addr `json:"endpoints"` // answered with; empty when out
+}
+
+// ClusterSummary is a cluster and how it does.
+type ClusterSummary struct {
+	Name          string   `json:"name"`
+	Region        string   `json:"region"`
+	FrontDoor     *Verdict `json:"front_door,omitempty"` // absent without a check
+	Drain         *Drain   `json:"drain,omitempty"`
+	ServicesUp    int      `json:"services_up"`
+	ServicesTotal int      `json:"services_total"`
+}
+
+// Drain is a drain in force.
+type Drain struct {
+	Services []string  `json:"services"` // empty: all
+	By       string    `json:"by"`
+	Reason   string    `json:"reason"`
+	At       time.Time `json:"at"`
+	Until    time.Time `json:"until,omitzero"`
+}
+
+// Verdict is a target's verdict, or the worst of several.
+type Verdict struct {
+	Number   uint64           `json:"number"`
+	Side     health.Side      `json:"side"`
+	Mark     health.Mark      `json:"mark,omitempty"`
+	Since    time.Time        `json:"since,omitzero"`
+	Index    uint64           `json:"index"`
+	Up       int              `json:"up"`   // eligible regions voting up now
+	Down     int              `json:"down"` // eligible regions voting down now
+	Eligible int              `json:"eligible"`
+	NeedUp   int              `json:"need_up"`
+	NeedDown int              `json:"need_down"`
+	Deciding []health.Decider `json:"deciding,omitempty"`
+}
+
+// TargetVotes is a target with every observer's vote on it.
+type TargetVotes struct {
+	Target   string     `json:"target"` // SERVICE/CLUSTER/ADDRESS, or CLUSTER/ADDRESS for a front door
+	Service  string     `json:"service,omitempty"`
+	Cluster  string     `json:"cluster"`
+	Endpoint netip.Addr `json:"endpoint"`
+	Verdict  Verdict    `json:"verdict"`
+	Votes    []Vote     `json:"votes"` // one for each observer that may vote, by name
+}
+
+// Vote is one observer's vote as it stands.
+type Vote struct {
+	Observer string      `json:"observer"`
+	Region   string      `json:"region"`
+	Side     health.Side `json:"side"` // what it said last
+	Reason   string      `json:"reason,omitempty"`
+	Since    time.Time   `json:"since,omitzero"`
+	Counts   bool        `json:"counts"`         // false: silent, unconfirmed or never voted
+	Note     string      `json:"note,omitempty"` // why it does not count
+}
+
+// Service is a service in full.
+type Service struct {
+	ServiceSummary
+	Definition *statestore.Service `json:"definition"`
+	Freeze     *Freeze             `json:"freeze,omitempty"`
+	Targets    []TargetVotes       `json:"targets"`
+}
+
+// Cluster is a cluster in full.
+type Cluster struct {
+	ClusterSummary
+	Definition *statestore.Cluster `json:"definition"`
+	Targets    []TargetVotes       `json:"targets"` // front door
+	Services   []string            `json:"services"`
+}
+
+// Freeze is a freeze in force. An empty service freezes all.
+type Freeze struct {
+	Service string    `json:"service"`
+	By      string    `json:"by"`
+	Reason  string    `json:"reason"`
+	At      time.Time `json:"at"`
+	Until   time.Time `json:"until,omitzero"`
+}
+
+// Member is a node of the installation.
+type Member struct {
+	Name            string       `json:"name"`
+	Region          string       `json:"region"`
+	Role            string       `json:"role"` // wanted: voter or nonvoter
+	Raft            string       `json:"raft"` // leader, voter, nonvoter, or none when not in the configuration
+	Reachable       bool         `json:"reachable"`
+	LastSeenSeconds float64      `json:"last_seen_seconds"` // negative: never
+	Trails          uint64       `json:"trails"`            // entries behind the leader, as known here
+	Peer            string       `json:"peer"`
+	API             string       `json:"api,omitempty"`
+	DNS             []netip.Addr `json:"dns"`
+	DNSName         string       `json:"dns_name,omitempty"`
+	Version         string       `json:"version"`
+	Supports        uint32       `json:"supports"`
+	CA              string       `json:"ca,omitempty"`
+	Observer        string       `json:"observer"` // counted, silent, unconfirmed or none
+}
+
+// JoinToken is a new join token. The secret is shown this once.
+type JoinToken struct {
+	ID      string    `json:"id"`
+	Token   string    `json:"token,omitempty"` // empty on a replay of the same request
+	Role    string    `json:"role"`
+	Expires time.Time `json:"expires,omitzero"`
+}
+
+// Token is a bearer token, without its secret unless it was just made.
+type Token struct {
+	ID      string         `json:"id"`
+	User    string         `json:"user"`
+	Groups  []string       `json:"groups"`
+	Minter  string         `json:"minter"`
+	At      time.Time      `json:"at"`
+	Expires time.Time      `json:"expires,omitzero"`
+	Sources []netip.Prefix `json:"sources"`
+	Secret  string         `json:"token,omitempty"` // the whole bearer token, shown once
+}
+
+// Act is the outcome of something a person did.
+type Act struct {
+	Index   uint64    `json:"index"` // log index of the event; 0 for a dry run
+	DryRun  bool      `json:"dry_run"`
+	Text    string    `json:"text"`
+	Until   time.Time `json:"until,omitzero"`
+	Clears  time.Time `json:"clears_at,omitzero"` // old answers until then
+	Impact  []Impact  `json:"impact"`
+	Blocked []Blocker `json:"blockers"` // of a dry run; a real act is refused instead
+}
+
+// Impact is how one service's answers move.
+type Impact struct {
+	Service string `json:"service"`
+	V4      []Move `json:"v4"`
+	V6      []Move `json:"v6"`
+	Note    string `json:"note,omitempty"`
+}
+
+// Move is one cluster's share before and after, in percent.
+type Move struct {
+	Cluster string  `json:"cluster"`
+	Before  float64 `json:"before"`
+	After   float64 `json:"after"`
+}
+
+// Blocker is one reason why an act is refused.
+type Blocker struct {
+	Rule     string `json:"rule"`
+	Subject  string `json:"subject,omitempty"`
+	Reason   string `json:"reason"`
+	Waivable bool   `json:"waivable"`
+	Force    bool   `json:"force,omitempty"` // force lifts it
+}
+
+// Event is one record of the log.
+type Event struct {
+	Index   uint64    `json:"index"`
+	At      time.Time `json:"at"`   // log time
+	Wall    time.Time `json:"wall"` // the proposer's clock
+	Actor   string    `json:"actor"`
+	Type    string    `json:"type"`
+	Subject string    `json:"subject"`
+	Text    string    `json:"text"`
+	Detail  any       `json:"detail,omitempty"`
+	Hash    string    `json:"hash"`
+}
+
+// Spec is a revision with its text.
+type Spec struct {
+	Number uint64           `json:"number"`
+	At     time.Time        `json:"at,omitzero"`
+	Author string           `json:"author,omitempty"`
+	Reason string           `json:"reason,omitempty"`
+	Source string           `json:"source"`
+	Spec   *statestore.Spec `json:"spec"`
+}
+
+// Revision is a revision without its text.
+type Revision struct {
+	Number  uint64    `json:"number"`
+	Index   uint64    `json:"index"`
+	At      time.Time `json:"at"`
+	Author  string    `json:"author"`
+	Reason  string    `json:"reason,omitempty"`
+	Current bool      `json:"current"`
+}
+
+// Plan is what applying a spec would change. ID holds for as long as the base
+// revision is current, on every node.
+type Plan struct {
+	ID       string         `json:"id"` // NEXTREVISION-DIGEST; empty when nothing changes
+	Base     uint64         `json:"base"`
+	Next     uint64         `json:"next"`
+	Class    string         `json:"class"` // the gravest of the objects' classes
+	Objects  []ObjectChange `json:"objects"`
+	Answers  []Impact       `json:"answers"`
+	Guards   []Guard        `json:"guards"`
+	Blockers []Blocker      `json:"blockers"`
+	Notes    []string       `json:"notes"`
+}
+
+// ObjectChange is one object a plan adds, changes or removes.
+type ObjectChange struct {
+	Op     string `json:"op"` // add, update, remove
+	Path   string `json:"path"`
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
+	Class  string `json:"class"` // none, ttl, answers, stateful, identity, removes
+}
+
+// Guard is one guard rail of a plan.
+type Guard struct {
+	Name     string  `json:"name"`
+	Value    float64 `json:"value"`
+	Limit    float64 `json:"limit"`
+	Exceeded bool    `json:"exceeded"`
+	Text     string  `json:"text"`
+}
+
+// Explanation is how one node answers a question.
+type Explanation struct {
+	Node     string   `json:"node"`
+	Revision uint64   `json:"revision"`
+	Index    uint64   `json:"index"`
+	Name     string   `json:"name"`
+	Type     string   `json:"type"`
+	Service  string   `json:"service,omitempty"`
+	Rcode    string   `json:"rcode"`
+	TTL      uint32   `json:"ttl"`
+	Answers  []string `json:"answers"`
+	Clusters []string `json:"clusters"`
+	Steps    []Step   `json:"steps"`
+}
+
+// Step is one line of a decision trace.
+type Step struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+// CA is a mesh certificate authority all nodes accept.
+type CA struct {
+	Fingerprint string    `json:"fingerprint"`
+	At          time.Time `json:"at"`
+	Signs       bool      `json:"signs"`   // new certificates come from it
+	Members     []string  `json:"members"` // whose current certificate it signed
+}
+
+// LogLevel is a node's log level.
+type LogLevel struct {
+	Level string `json:"level" enum:"debug,info,warn,error"`
+}
+
+// NodeConfig is a node's own configuration, secrets masked.
+type NodeConfig struct {
+	Node   string `json:"node"`
+	Source string `json:"source"`
+}
