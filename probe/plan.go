@@ -1,0 +1,203 @@
+package probe
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/health"
+)
+
+// Check is one way to probe an endpoint. Exactly one of HTTP, HTTPS and TCP is
+// set, every default is filled in and host names are expanded; see Expand.
+type Check struct {
+	Name       string // key in spec.checks, for people; not part of a probe's identity
+	Interval   time.Duration
+	Timeout    time.Duration
+	Fall       int // consecutive bad results that turn the probe down
+	Rise       int // consecutive good results that turn it up
+	Recheck    time.Duration
+	StaleAfter time.Duration // belongs to the target that asks, not to the probe's identity; zero: three intervals
+
+	HTTP  *HTTPCheck
+	HTTPS *HTTPCheck
+	TCP   *TCPCheck
+}
+
+// HTTPCheck is one request and what must come back.
+type HTTPCheck struct {
+	Port    int
+	Method  string // empty: GET
+	Path    string // empty: /; may hold a query
+	Host    string // empty: the endpoint's address
+	Headers map[string]string
+	Reuse   bool      // keep the connection for the next probe
+	TLS     *TLSCheck // nil on https: no name is forced and the chain is verified
+	Expect  HTTPExpect
+}
+
+// TLSCheck says how the server of an https check is verified.
+type TLSCheck struct {
+	ServerName string // empty: Host, and without one no name is sent
+	Verify     bool
+}
+
+// HTTPExpect is what makes a response good. No Status means 200 to 299.
+type HTTPExpect struct {
+	Status    []StatusRange
+	BodyRegex string // RE2; matched against the first 64 KiB
+}
+
+// StatusRange is an inclusive range of HTTP status codes.
+type StatusRange struct {
+	Low  int
+	High int
+}
+
+// TCPCheck is good when a connection is made.
+type TCPCheck struct {
+	Port int
+}
+
+// Expand returns the check with {service} and {zone} replaced in Host and
+// ServerName. The zone is given with or without its trailing dot.
+func (c Check) Expand(service, zone string) Check {
+	r := strings.NewReplacer("{service}", service, "{zone}", strings.TrimSuffix(zone, "."))
+	c.HTTP, c.HTTPS = c.HTTP.expand(r), c.HTTPS.expand(r)
+	return c
+}
+
+func (h *HTTPCheck) expand(r *strings.Replacer) *HTTPCheck {
+	if h == nil {
+		return nil
+	}
+	e := *h
+	e.Host = r.Replace(h.Host)
+	if h.TLS != nil {
+		t := *h.TLS
+		t.ServerName = r.Replace(t.ServerName)
+		e.TLS = &t
+	}
+	return &e
+}
+
+// ValidateBodyRegex returns why expr cannot be a body_regex, or nil.
+func ValidateBodyRegex(expr string) error {
+	_, err := regexp.Compile(expr)
+	return err
+}
+
+// ProbeID identifies a probe: a digest of its check and endpoint. It is the same
+// on every observer and survives a new plan, and with it what the probe has seen.
+type ProbeID string
+
+// Plan is what one observer probes and how that adds up to votes. It is
+// immutable once given to a Prober.
+type Plan struct {
+	Probes  []Probe      // sorted by ID
+	Targets []TargetPlan // sorted by target
+}
+
+// Probe is one check of one endpoint, made once however many targets need it.
+type Probe struct {
+	ID       ProbeID
+	Check    Check
+	Endpoint netip.Addr
+	Names    []Name // every use of it, sorted; never empty
+}
+
+// Name is one use of a probe: the check of that name on that target.
+type Name struct {
+	Target health.Target
+	Check  string
+}
+
+// String returns "SERVICE/CLUSTER/ADDRESS:CHECK".
+func (n Name) String() string { return n.Target.String() + ":" + n.Check }
+
+// TargetPlan says how probes add up to the vote on one target: down when any of
+// All is down or every Any is; else unknown when something needed is; else up.
+// The cluster's front-door check is one more All.
+type TargetPlan struct {
+	Target health.Target
+	All    []Need
+	Any    []Need
+}
+
+// Need is a target's use of one probe. The target's vote is unknown while the
+// probe's last completed run is older than StaleAfter.
+type Need struct {
+	Probe      ProbeID
+	Check      string
+	StaleAfter time.Duration
+}
+
+// TargetChecks is what BuildPlan is made from: one target and its checks, hosts
+// expanded, the cluster's front-door check among All.
+type TargetChecks struct {
+	Target health.Target
+	All    []Check
+	Any    []Check
+}
+
+// staleIntervals is the default of stale_after: three intervals.
+const staleIntervals = 3
+
+// BuildPlan returns the plan for the given targets. Checks that are equal in
+// all but their name, on the same endpoint, become one probe that keeps every
+// name. The order of inputs does not matter.
+func BuildPlan(inputs []TargetChecks) Plan {
+	probes := map[ProbeID]*Probe{}
+	var plan Plan
+	for _, in := range inputs {
+		needs := func(checks []Check) []Need {
+			out := make([]Need, 0, len(checks))
+			for _, c := range checks {
+				id := probeID(c, in.Target.Endpoint)
+				p := probes[id]
+				if p == nil {
+					p = &Probe{ID: id, Check: c, Endpoint: in.Target.Endpoint}
+					probes[id] = p
+				}
+				name := Name{in.Target, c.Name}
+				if !slices.Contains(p.Names, name) {
+					p.Names = append(p.Names, name)
+				}
+				out = append(out, Need{id, c.Name, cmp.Or(c.StaleAfter, staleIntervals*c.Interval)})
+			}
+			return out
+		}
+		plan.Targets = append(plan.Targets, TargetPlan{in.Target, needs(in.All), needs(in.Any)})
+	}
+	for _, p := range probes {
+		slices.SortFunc(p.Names, func(a, b Name) int {
+			return cmp.Or(health.CompareTargets(a.Target, b.Target), strings.Compare(a.Check, b.Check))
+		})
+		plan.Probes = append(plan.Probes, *p)
+	}
+	slices.SortFunc(plan.Probes, func(a, b Probe) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	slices.SortFunc(plan.Targets, func(a, b TargetPlan) int { return health.CompareTargets(a.Target, b.Target) })
+	return plan
+}
+
+// probeID digests what makes a probe the same: JSON sorts map keys, so equal
+// checks have equal digests.
+func probeID(c Check, endpoint netip.Addr) ProbeID {
+	c.Name, c.StaleAfter = "", 0
+	b, err := json.Marshal(struct {
+		Check    Check
+		Endpoint netip.Addr
+	}{c, endpoint})
+	if err != nil {
+		panic(fmt.Sprintf("marshal check: %v", err)) // plain data always marshals
+	}
+	sum := sha256.Sum256(b)
+	return ProbeID(hex.EncodeToString(sum[:8]))
+}
