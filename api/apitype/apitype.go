@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/health"
-	"github.com/quorate/quorate/statestore"
 )
 
 // Version is the API version every envelope names.
@@ -153,17 +152,17 @@ type Vote struct {
 // Service is a service in full.
 type Service struct {
 	ServiceSummary
-	Definition *statestore.Service `json:"definition"`
-	Freeze     *Freeze             `json:"freeze,omitempty"`
-	Targets    []TargetVotes       `json:"targets"`
+	Definition any           `json:"definition"` // effective, as the nodes use it
+	Freeze     *Freeze       `json:"freeze,omitempty"`
+	Targets    []TargetVotes `json:"targets"`
 }
 
 // Cluster is a cluster in full.
 type Cluster struct {
 	ClusterSummary
-	Definition *statestore.Cluster `json:"definition"`
-	Targets    []TargetVotes       `json:"targets"` // front door
-	Services   []string            `json:"services"`
+	Definition any           `json:"definition"`
+	Targets    []TargetVotes `json:"targets"` // front door
+	Services   []string      `json:"services"`
 }
 
 // Freeze is a freeze in force. An empty service freezes all.
@@ -225,28 +224,27 @@ type Act struct {
 	Blocked []Blocker `json:"blockers"` // of a dry run; a real act is refused instead
 }
 
-// Impact is how one service's answers move.
+// Impact is what a change does to one service's answers.
 type Impact struct {
-	Service string `json:"service"`
-	V4      []Move `json:"v4"`
-	V6      []Move `json:"v6"`
-	Note    string `json:"note,omitempty"`
+	Service       string    `json:"service"`
+	Before        []Percent `json:"before"`
+	After         []Percent `json:"after"`
+	Moves         bool      `json:"moves"`          // some client gets another address
+	ClearsSeconds float64   `json:"clears_seconds"` // how long resolvers may hand out the old answer
+	Warnings      []string  `json:"warnings"`
 }
 
-// Move is one cluster's share before and after, in percent.
-type Move struct {
+// Percent is a cluster's part of a service's answers.
+type Percent struct {
 	Cluster string  `json:"cluster"`
-	Before  float64 `json:"before"`
-	After   float64 `json:"after"`
+	Percent float64 `json:"percent"`
 }
 
-// Blocker is one reason why an act is refused.
+// Blocker is one rule that forbids an act. All are reported at once.
 type Blocker struct {
-	Rule     string `json:"rule"`
-	Subject  string `json:"subject,omitempty"`
+	Rule     string `json:"rule"` // such as "min_serving_clusters"; stable
 	Reason   string `json:"reason"`
-	Waivable bool   `json:"waivable"`
-	Force    bool   `json:"force,omitempty"` // force lifts it
+	Waivable bool   `json:"waivable"` // force lifts it
 }
 
 // Event is one record of the log.
@@ -264,12 +262,12 @@ type Event struct {
 
 // Spec is a revision with its text.
 type Spec struct {
-	Number uint64           `json:"number"`
-	At     time.Time        `json:"at,omitzero"`
-	Author string           `json:"author,omitempty"`
-	Reason string           `json:"reason,omitempty"`
-	Source string           `json:"source"`
-	Spec   *statestore.Spec `json:"spec"`
+	Number uint64    `json:"number"`
+	At     time.Time `json:"at,omitzero"`
+	Author string    `json:"author,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+	Source string    `json:"source"`
+	Spec   any       `json:"spec"` // normalised
 }
 
 // Revision is a revision without its text.
@@ -285,33 +283,34 @@ type Revision struct {
 // Plan is what applying a spec would change. ID holds for as long as the base
 // revision is current, on every node.
 type Plan struct {
-	ID       string         `json:"id"` // NEXTREVISION-DIGEST; empty when nothing changes
-	Base     uint64         `json:"base"`
-	Next     uint64         `json:"next"`
-	Class    string         `json:"class"` // the gravest of the objects' classes
-	Objects  []ObjectChange `json:"objects"`
-	Answers  []Impact       `json:"answers"`
-	Guards   []Guard        `json:"guards"`
-	Blockers []Blocker      `json:"blockers"`
-	Notes    []string       `json:"notes"`
+	ID       string    `json:"id"` // NEXTREVISION-DIGEST of base and source
+	Base     uint64    `json:"base"`
+	Next     uint64    `json:"next"`
+	Class    string    `json:"class"` // none, ttl, answers move, stateful, identity or removes
+	Changes  []Change  `json:"changes"`
+	Answers  []Impact  `json:"answers"`
+	Guards   Guards    `json:"guards"`
+	Blockers []Blocker `json:"blockers"` // what apply would refuse
+	Warnings []string  `json:"warnings"`
+	Applied  uint64    `json:"applied,omitempty"` // log index, once applied
 }
 
-// ObjectChange is one object a plan adds, changes or removes.
-type ObjectChange struct {
-	Op     string `json:"op"` // add, update, remove
-	Path   string `json:"path"`
-	Before string `json:"before,omitempty"`
-	After  string `json:"after,omitempty"`
-	Class  string `json:"class"` // none, ttl, answers, stateful, identity, removes
+// Change is one difference of two specs.
+type Change struct {
+	Op   string `json:"op"`   // "+", "~" or "-"
+	Path string `json:"path"` // such as "services.web.policy.weights"
+	Old  string `json:"old,omitempty"`
+	New  string `json:"new,omitempty"`
 }
 
-// Guard is one guard rail of a plan.
-type Guard struct {
-	Name     string  `json:"name"`
-	Value    float64 `json:"value"`
-	Limit    float64 `json:"limit"`
-	Exceeded bool    `json:"exceeded"`
-	Text     string  `json:"text"`
+// Guards are the rails of a plan. What Exceeded lists needs force.
+type Guards struct {
+	Updates    float64  `json:"updates"` // ratio of old objects changed
+	MaxUpdates float64  `json:"max_updates"`
+	Deletes    float64  `json:"deletes"` // ratio of old objects removed
+	MaxDeletes float64  `json:"max_deletes"`
+	NSChanged  bool     `json:"ns_changed"`
+	Exceeded   []string `json:"exceeded"`
 }
 
 // Explanation is how one node answers a question.
