@@ -39,8 +39,11 @@ const (
 // types implement it.
 type Command interface {
 	Kind() Kind
-	// apply returns the next state, or the state it was given and a refusal.
-	apply(st *State, at entry) (*State, error)
+	// apply changes st, the entry's own shallow copy of the state: fields may be
+	// set, but whatever they reach is shared with older states and is cloned
+	// before it changes. On a refusal st is thrown away. The record describes the
+	// change; a zero record says that nothing changed.
+	apply(st *State, at entry) (record, error)
 }
 
 // Meta is what a log entry carries beside its command.

@@ -1,6 +1,7 @@
 package statestore
 
 import (
+	"encoding/json"
 	"net/netip"
 	"time"
 
@@ -32,7 +33,12 @@ type State struct {
 	Trust      []TrustedCA                     `json:"trust"`    // mesh CAs, oldest first; the last one signs
 	Requests   map[string]*Request             `json:"requests"` // remembered outcomes, by actor + " " + request id
 	Losses     []Loss                          `json:"losses"`   // clusters that automation took out lately, oldest first
-	Versions   uint64                          `json:"versions"` // source of Drain, Freeze and Member versions
+
+	// RequestFloor bounds the memory of Requests: an id issued at or before it that
+	// is not remembered is refused as unknown, never executed.
+	RequestFloor time.Time `json:"request_floor"`
+
+	Versions uint64 `json:"versions"` // source of Drain, Freeze and Member versions
 
 	Events []Event `json:"events"` // newest last, bounded by Spec.Retention
 	Audit  Chain   `json:"audit"`
@@ -217,7 +223,8 @@ type TrustedCA struct {
 
 // Request is the remembered outcome of a command with a request id.
 type Request struct {
-	Digest [32]byte  `json:"digest"` // of the command's body
+	Digest [32]byte  `json:"digest"` // of the command's kind and body
+	Issued time.Time `json:"issued"`
 	Index  uint64    `json:"index"`
 	At     time.Time `json:"at"`
 	Code   string    `json:"code,omitempty"` // refusal code; empty: done
@@ -240,12 +247,15 @@ type Event struct {
 	Type    string    `json:"type"`    // such as "verdict.changed", "rotation.changed", "cluster.drained"
 	Subject string    `json:"subject"` // such as "services/web", "clusters/eu"
 	Text    string    `json:"text"`    // one line for people
-	Detail  any       `json:"detail,omitempty"`
-	Hash    string    `json:"hash"` // hex, chained
+	// Detail is compact JSON whose shape depends on Type.
+	Detail json.RawMessage `json:"detail,omitempty"`
+
+	Hash string `json:"hash"` // hex, chained: see VerifyEvents
 }
 
 // Chain is the head of the audit chain.
 type Chain struct {
 	Count uint64   `json:"count"`
 	Head  [32]byte `json:"head"`
+	Base  [32]byte `json:"base"` // the head before the oldest event that is kept
 }

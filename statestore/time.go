@@ -1,0 +1,48 @@
+package statestore
+
+import "time"
+
+// lastYear is the last one that RFC 3339 can write, and with it a snapshot.
+const lastYear = 9999
+
+// logTime returns the log time of an entry. It only grows, whatever the
+// proposer's clock did (G10): Elapsed is added as it is, because a bound on it
+// would keep expired things alive on a quiet log. The first entry of a log sets
+// it from the proposer's wall clock, so that it means something to people.
+func logTime(now time.Time, m Meta) time.Time {
+	if now.IsZero() {
+		return m.Wall.UTC()
+	}
+	next := now.Add(m.Elapsed)
+	if m.Elapsed <= 0 || next.Before(now) || next.Year() > lastYear {
+		return now
+	}
+	return next
+}
+
+// until returns the end of something that lasts for d from now; zero for ever.
+func until(now time.Time, d time.Duration) time.Time {
+	if d == 0 {
+		return time.Time{}
+	}
+	return now.Add(d)
+}
+
+// passed reports whether the end t has come. A zero t never comes.
+func passed(now, t time.Time) bool { return !t.IsZero() && !now.Before(t) }
+
+// Deadlines reports whether something in the state ends by itself, so that the
+// leader must move log time on with a Tick now and then.
+func (st *State) Deadlines() bool {
+	for _, c := range st.Clusters {
+		if c.Drain != nil && !c.Drain.Until.IsZero() {
+			return true
+		}
+	}
+	for _, f := range st.Freezes {
+		if !f.Until.IsZero() {
+			return true
+		}
+	}
+	return false
+}
