@@ -64,6 +64,8 @@ type Change struct {
 	Path string `json:"path"` // such as "services.web.policy.weights"
 	Old  string `json:"old,omitempty"`
 	New  string `json:"new,omitempty"`
+
+	at []string // the keys of Path
 }
 
 // Class says how far a change of the spec reaches. The order is by weight: a

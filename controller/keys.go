@@ -1,0 +1,16 @@
+package controller
+
+// Keys of log records.
+const (
+	keyErr      = "err"
+	keyGap      = "gap"
+	keyIndex    = "index"
+	keyNode     = "node"
+	keyObserver = "observer"
+	keyReason   = "reason"
+	keyService  = "service"
+	keySide     = "side"
+	keySubject  = "subject"
+	keyTarget   = "target"
+	keyVerdict  = "verdict"
+)

@@ -1,0 +1,132 @@
+package controller
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/quorate/quorate/health"
+	"github.com/quorate/quorate/policy"
+	"github.com/quorate/quorate/statestore"
+)
+
+// outvotedAfter is how long an observer must contradict a verdict before it is
+// named in the log: on a real fault the first to see it is alone for a moment.
+const outvotedAfter = 3 * time.Second
+
+// tell writes the operator's timeline while this node leads: one line a fact.
+// What happened before is the earlier leader's to tell.
+func (c *Controller) tell(ctx context.Context, t *tenure) {
+	last := c.cfg.Store.State()
+	odd := map[oddity]time.Duration{} // since when; negative: told
+	for {
+		changed := c.cfg.Store.Changed()
+		st := c.cfg.Store.State()
+		c.tellVerdicts(last, st)
+		c.tellRotations(last, st)
+		c.tellObservers(last, st)
+		c.tellFreezes(last, st)
+		next := c.tellOutvoted(st, odd, t.clock())
+		last = st
+		timer := time.NewTimer(next)
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-timer.C:
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+func (c *Controller) tellVerdicts(last, st *statestore.State) {
+	for target, ts := range policy.TargetStates(st) {
+		was, known := last.Target(target)
+		if !known || was.Verdict.Number == ts.Verdict.Number {
+			continue
+		}
+		j := health.Judge(ts.Verdict.Side, st.Ballots(target), st.Rule(target))
+		level, rule := slog.LevelInfo, st.Rule(target).Up
+		if ts.Verdict.Side == health.Down {
+			level, rule = slog.LevelWarn, st.Rule(target).Down
+		}
+		c.log.Log(context.Background(), level, "target went "+ts.Verdict.Side.String(),
+			keyIndex, ts.Verdict.Index, keyTarget, target.String(), "up", j.Up, "down", j.Down, "quorum", rule, "was", was.Verdict.Side.String())
+	}
+}
+
+func (c *Controller) tellRotations(last, st *statestore.State) {
+	for service, ss := range st.Services {
+		was := last.Services[service]
+		if was == nil || was.Rotation.Number == ss.Rotation.Number {
+			continue
+		}
+		r := ss.Rotation
+		c.log.Info("rotation changed", keyIndex, r.Index, keyService, service, "number", r.Number, "by", r.By, keyReason, r.Reason)
+	}
+}
+
+func (c *Controller) tellObservers(last, st *statestore.State) {
+	for id, o := range st.Observers {
+		was := last.Observers[id]
+		switch {
+		case was == nil:
+		case o.Silent && !was.Silent:
+			c.log.Warn("observer is silent, its votes are set aside", keyIndex, st.Index, keyObserver, id)
+		case !o.Silent && was.Silent:
+			c.log.Info("observer is back", keyIndex, st.Index, keyObserver, id)
+		}
+	}
+}
+
+func (c *Controller) tellFreezes(last, st *statestore.State) {
+	for service, f := range st.Freezes {
+		if was := last.Freezes[service]; was == nil || was.Version != f.Version {
+			c.log.Warn("automation frozen", keyIndex, st.Index, keyService, service, "by", f.By, keyReason, f.Reason)
+		}
+	}
+	for service := range last.Freezes {
+		if st.Freezes[service] == nil {
+			c.log.Info("automation thawed", keyIndex, st.Index, keyService, service)
+		}
+	}
+}
+
+// oddity is one observer that contradicts one verdict.
+type oddity struct {
+	observer health.ObserverID
+	target   health.Target
+	side     health.Side
+}
+
+// tellOutvoted names observers that have contradicted a verdict for a while (G1,
+// G9) and returns when to look again.
+func (c *Controller) tellOutvoted(st *statestore.State, odd map[oddity]time.Duration, now time.Duration) time.Duration {
+	next := replan
+	present := map[oddity]bool{}
+	for _, d := range policy.Disagreements(st) {
+		o := oddity{d.Observer, d.Target, d.Side}
+		present[o] = true
+		since, known := odd[o]
+		switch {
+		case !known:
+			odd[o] = now
+			next = min(next, outvotedAfter)
+		case since < 0:
+		case now-since >= outvotedAfter:
+			odd[o] = -1
+			c.log.Warn("observer is outvoted", keyIndex, st.Index, keyObserver, d.Observer, keyTarget, d.Target.String(),
+				keySide, d.Side.String(), keyVerdict, d.Verdict.String(), keyReason, d.Reason)
+		default:
+			next = min(next, outvotedAfter-(now-since))
+		}
+	}
+	for o := range odd {
+		if !present[o] {
+			delete(odd, o)
+		}
+	}
+	return next
+}

@@ -1,0 +1,257 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/quorate/quorate/statestore"
+)
+
+// DiffSpec returns what applying spec to st would change: objects, answers,
+// class and guard rails, and the rotations that ApplySpec has to carry.
+func DiffSpec(st *statestore.State, spec *statestore.Spec) Diff {
+	d := Diff{
+		Changes:   CompareSpecs(st.Spec, spec),
+		Rotations: Rotations(st, spec, nil, nil),
+		Guards:    guards(st.Spec, spec),
+		Class:     ClassNone,
+	}
+	for _, c := range d.Changes {
+		d.raise(classOf(c))
+	}
+	next := view{st: st, spec: spec}
+	for _, im := range next.impacts(sortedKeys(spec.Services)) {
+		old := st.Spec.Services[im.Service]
+		switch {
+		case im.Moves:
+			d.raise(ClassAnswers)
+		case old != nil && old.TTL != spec.Services[im.Service].TTL:
+			d.raise(ClassTTL)
+		default:
+			continue
+		}
+		d.Answers = append(d.Answers, im)
+	}
+	for _, service := range sortedKeys(st.Spec.Services) {
+		if spec.Services[service] == nil {
+			last := next.last(service)
+			svc := st.Spec.Services[service]
+			d.Answers = append(d.Answers, Impact{
+				Service: service, Before: Shares(svc, last.V4, last.V6), After: []ClusterShare{}, Moves: true,
+				Clears: max(svc.TTL.Normal.D(), svc.TTL.Changing.D()), Warnings: []string{"the name is not answered any more"},
+			})
+		}
+	}
+	return d
+}
+
+// classes orders the classes by weight.
+var classes = [...]Class{ClassNone, ClassTTL, ClassAnswers, ClassStateful, ClassIdentity, ClassRemoves}
+
+func (d *Diff) raise(c Class) {
+	if slices.Index(classes[:], c) > slices.Index(classes[:], d.Class) {
+		d.Class = c
+	}
+}
+
+// classOf tells the class of a change from its place in the spec. Whether answers
+// move is not told from here but from the rotations.
+func classOf(c Change) Class {
+	if len(c.at) < 2 {
+		return ClassNone
+	}
+	kind, key := c.at[0], ""
+	if len(c.at) > 2 {
+		key = c.at[2]
+	}
+	switch {
+	case kind != "zones" && kind != "clusters" && kind != "services":
+		return ClassNone
+	case key == "" && c.Op == "-":
+		return ClassRemoves
+	case kind == "clusters" && (key == "id" || key == "region" || key == "cidrs"):
+		return ClassIdentity
+	case kind == "services" && (key == "zone" || key == "names"):
+		return ClassIdentity
+	case kind == "services" && key == "ttl":
+		return ClassTTL
+	case kind == "services" && (key == "policy" || key == "answer" || key == "on_all_down" || key == "on_stale"):
+		return ClassAnswers
+	}
+	return ClassNone
+}
+
+// guards measures how much of the old spec the new one touches.
+func guards(old, spec *statestore.Spec) Guards {
+	g := Guards{MaxUpdates: spec.Safety.Plan.MaxUpdateRatio, MaxDeletes: spec.Safety.Plan.MaxDeleteRatio}
+	if len(old.Zones)+len(old.Clusters)+len(old.Services) == 0 {
+		return g // there is nothing to guard yet
+	}
+	// The rails of the revision in force count: a plan may not lift them for itself.
+	g.MaxUpdates, g.MaxDeletes = old.Safety.Plan.MaxUpdateRatio, old.Safety.Plan.MaxDeleteRatio
+	before, after := objects(old), objects(spec)
+	updated, deleted := 0, 0
+	for path, was := range before {
+		is, kept := after[path]
+		switch {
+		case !kept:
+			deleted++
+		case !equalJSON(was, is):
+			updated++
+		}
+	}
+	g.Updates = float64(updated) / float64(len(before))
+	g.Deletes = float64(deleted) / float64(len(before))
+	for name, zone := range old.Zones {
+		now := spec.Zones[name]
+		g.NSChanged = g.NSChanged || now == nil || !slices.Equal(zone.NS, now.NS)
+	}
+	// One object is always few: else nobody could edit a spec of three.
+	if updated > 1 && g.Updates > g.MaxUpdates {
+		g.Exceeded = append(g.Exceeded, fmt.Sprintf("updates %.0f%% of %.0f%%: %d of %d objects change", 100*g.Updates, 100*g.MaxUpdates, updated, len(before)))
+	}
+	if g.Deletes > g.MaxDeletes {
+		g.Exceeded = append(g.Exceeded, fmt.Sprintf("deletes %.0f%% of %.0f%%: %d of %d objects go", 100*g.Deletes, 100*g.MaxDeletes, deleted, len(before)))
+	}
+	if g.NSChanged && !old.Safety.Plan.FreeNSChanges {
+		g.Exceeded = append(g.Exceeded, "the NS set changes: the parent's delegation must follow")
+	}
+	return g
+}
+
+// objects returns the spec's zones, clusters and services by path.
+func objects(sp *statestore.Spec) map[string]any {
+	out := map[string]any{}
+	root, _ := tree(sp).(map[string]any)
+	for _, kind := range []string{"zones", "clusters", "services"} {
+		of, _ := root[kind].(map[string]any)
+		for name, v := range of {
+			out[kind+"."+name] = v
+		}
+	}
+	return out
+}
+
+// CompareSpecs returns the differences of two specs, sorted by path. Maps of
+// plain values are compared as a whole, as people write them on one line.
+func CompareSpecs(old, spec *statestore.Spec) []Change {
+	var cs []Change
+	compare(nil, tree(old), tree(spec), &cs)
+	slices.SortStableFunc(cs, func(a, b Change) int { return slices.Compare(a.at, b.at) })
+	return cs
+}
+
+func compare(at []string, old, now any, out *[]Change) {
+	a, aMap := old.(map[string]any)
+	b, bMap := now.(map[string]any)
+	if !aMap || !bMap || len(at) > 2 && flat(a) && flat(b) {
+		c := Change{Op: "~", Path: display(at), Old: show(old), New: show(now), at: at}
+		switch {
+		case c.Old == c.New:
+			return
+		case old == nil:
+			c.Op = "+"
+		case now == nil:
+			c.Op = "-"
+		}
+		if len(at) == 2 && c.Op != "~" {
+			c.Old, c.New = summary(at[0], old), summary(at[0], now)
+		}
+		*out = append(*out, c)
+		return
+	}
+	keys := maps.Clone(a)
+	maps.Copy(keys, b)
+	for _, k := range sortedKeys(keys) {
+		compare(append(slices.Clone(at), k), a[k], b[k], out)
+	}
+}
+
+// summary says in a few words what a whole object is. It is empty for none.
+func summary(kind string, object any) string {
+	m, ok := object.(map[string]any)
+	if !ok {
+		return show(object)
+	}
+	switch kind {
+	case "clusters":
+		v4, _ := m["ipv4"].([]any)
+		v6, _ := m["ipv6"].([]any)
+		if n := len(v4) + len(v6); n != 1 {
+			return fmt.Sprintf("%v, %d addresses", m["region"], n)
+		}
+		return fmt.Sprintf("%v, 1 address", m["region"])
+	case "services":
+		policy, _ := m["policy"].(map[string]any)
+		return fmt.Sprintf("%v %s, %v", show(m["names"]), strings.TrimSuffix(fmt.Sprint(m["zone"]), "."), policy["type"])
+	case "zones":
+		return "zone"
+	}
+	return show(object)
+}
+
+// display joins the keys of a path; a zone's name goes without its trailing dot.
+func display(at []string) string {
+	parts := slices.Clone(at)
+	for i := range parts {
+		parts[i] = strings.TrimSuffix(parts[i], ".")
+	}
+	return strings.Join(parts, ".")
+}
+
+// flat reports whether a map holds plain values only.
+func flat(m map[string]any) bool {
+	for _, v := range m {
+		switch v.(type) {
+		case map[string]any, []any:
+			return false
+		}
+	}
+	return true
+}
+
+// tree returns the spec as plain JSON values. A spec came from JSON or goes into
+// the log as JSON, so that it encodes is given.
+func tree(sp *statestore.Spec) any {
+	text, err := json.Marshal(sp)
+	if err != nil {
+		return nil
+	}
+	var v any
+	if json.Unmarshal(text, &v) != nil {
+		return nil
+	}
+	return v
+}
+
+func equalJSON(a, b any) bool { return show(a) == show(b) }
+
+// show prints a JSON value the way people write it in a spec.
+func show(v any) string {
+	switch v := v.(type) {
+	case map[string]any:
+		parts := make([]string, 0, len(v))
+		for _, k := range sortedKeys(v) {
+			parts = append(parts, k+": "+show(v[k]))
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	case []any:
+		parts := make([]string, len(v))
+		for i, e := range v {
+			parts[i] = show(e)
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	case nil:
+		return ""
+	case string:
+		if v == "" {
+			return `""`
+		}
+		return v
+	default:
+		return fmt.Sprint(v)
+	}
+}

@@ -1,0 +1,173 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/health"
+	"github.com/quorate/quorate/statestore"
+)
+
+// Plan returns what automation wants committed now, by kind and subject. An
+// empty plan means that nothing is to be done. Time is the state's own log time.
+//
+// A rotation is proposed where the wanted one differs from the one in force and
+// nobody froze the service. When taking clusters out would exceed the change
+// budget, the rest of the plan is a freeze: many clusters lost at once is more
+// often a fault of the checks than of the clusters, and a person has to look (G11).
+func Plan(st *statestore.State) []Proposal {
+	ended, carried := expiries(st)
+	plan := slices.Concat(ended, rotations(st, carried))
+	slices.SortStableFunc(plan, func(a, b Proposal) int {
+		return cmp.Or(cmp.Compare(a.Command.Kind(), b.Command.Kind()), strings.Compare(a.Subject, b.Subject))
+	})
+	return plan
+}
+
+// BasisOf returns what a conclusion about the service reads of the state.
+func BasisOf(st *statestore.State, service string) statestore.Basis {
+	b := statestore.Basis{
+		Spec:     st.Spec.ServiceDigest(service),
+		Verdicts: map[health.Target]uint64{},
+		Drains:   map[string]uint64{},
+		Freeze:   st.FreezeVersion(service),
+	}
+	if ss := st.Services[service]; ss != nil {
+		b.Rotation = ss.Rotation.Number
+		for t, ts := range ss.Targets {
+			b.Verdicts[t] = ts.Verdict.Number
+		}
+	}
+	for _, c := range st.Spec.Candidates(service) {
+		if cs := st.Clusters[c]; cs != nil {
+			b.Drains[c] = cs.DrainVersion
+		}
+	}
+	return b
+}
+
+// expiries returns the ends of drains and freezes whose time is over, and the
+// services whose rotations the ends of drains carry.
+func expiries(st *statestore.State) (plan []Proposal, carried map[string]bool) {
+	carried = map[string]bool{}
+	for _, name := range sortedKeys(st.Clusters) {
+		d := st.Clusters[name].Drain
+		if d == nil || d.Until.IsZero() || d.Until.After(st.Now) {
+			continue
+		}
+		// A freeze holds answers still, and losses must pass the budget: such
+		// rotations follow by themselves, when they may.
+		returns := slices.DeleteFunc(UndrainRotations(st, name), func(rc statestore.RotationChange) bool {
+			_, frozen := st.Frozen(rc.Service)
+			ss := st.Services[rc.Service]
+			return frozen || carried[rc.Service] || ss == nil || len(lost(rc, ss.Rotation)) > 0
+		})
+		for _, rc := range returns {
+			carried[rc.Service] = true
+		}
+		plan = append(plan, Proposal{
+			Subject: "clusters/" + name,
+			Reason:  "drain ended at " + d.Until.UTC().Format(time.RFC3339),
+			Command: statestore.UndrainCluster{Cluster: name, Expired: true, Reason: "the drain's time is over", Rotations: returns},
+		})
+	}
+	for _, service := range sortedKeys(st.Freezes) {
+		f := st.Freezes[service]
+		if f.Until.IsZero() || f.Until.After(st.Now) {
+			continue
+		}
+		plan = append(plan, Proposal{
+			Subject: freezeSubject(service),
+			Reason:  "freeze ended at " + f.Until.UTC().Format(time.RFC3339),
+			Command: statestore.ThawService{Service: service, Expired: true, Reason: "the freeze's time is over"},
+		})
+	}
+	return plan, carried
+}
+
+// rotations returns the wanted rotations of services that are not frozen, and a
+// freeze in place of those that the change budget does not cover.
+func rotations(st *statestore.State, carried map[string]bool) []Proposal {
+	var plan []Proposal
+	causes := recentLosses(st)
+	budget := st.Spec.Safety.Changes
+	over := map[string]bool{}
+	for _, service := range sortedKeys(st.Spec.Services) {
+		ss := st.Services[service]
+		if _, frozen := st.Frozen(service); frozen || carried[service] || ss == nil {
+			continue
+		}
+		rc := Wanted(st, service)
+		if sameRotation(rc, ss.Rotation) {
+			continue
+		}
+		counted := maps.Clone(causes)
+		for _, c := range lost(rc, ss.Rotation) {
+			counted[c] = true
+		}
+		if budget.Causes > 0 && len(counted) > budget.Causes && len(counted) > len(causes) {
+			maps.Copy(over, counted)
+			continue
+		}
+		causes = counted
+		plan = append(plan, Proposal{
+			Subject: "services/" + service,
+			Reason:  rc.Reason,
+			Command: statestore.Rotate{RotationChange: rc, Basis: BasisOf(st, service)},
+		})
+	}
+	if len(over) > 0 {
+		plan = append(plan, BudgetFreeze(st, sortedKeys(over)))
+	}
+	return plan
+}
+
+// BudgetFreeze returns the freeze that asks a person, after automation would have
+// taken clusters out beyond its budget.
+func BudgetFreeze(st *statestore.State, clusters []string) Proposal {
+	b := st.Spec.Safety.Changes
+	reason := fmt.Sprintf("automation stopped: %s would be out within %s, the budget is %d; look, then thaw",
+		strings.Join(clusters, ", "), b.Per, b.Causes)
+	if len(clusters) == 0 {
+		reason = fmt.Sprintf("automation stopped: more than %d clusters would be out within %s; look, then thaw", b.Causes, b.Per)
+	}
+	return Proposal{
+		Subject: freezeSubject(""),
+		Reason:  reason,
+		Command: statestore.FreezeService{Reason: reason},
+	}
+}
+
+// lost returns the clusters that serve before and not after, by name.
+func lost(rc statestore.RotationChange, before statestore.Rotation) []string {
+	now := poolClusters(rc.V4, rc.V6)
+	out := slices.DeleteFunc(poolClusters(before.V4, before.V6), func(c string) bool { return slices.Contains(now, c) })
+	slices.Sort(out)
+	return out
+}
+
+// recentLosses returns the clusters that count against the budget already.
+func recentLosses(st *statestore.State) map[string]bool {
+	recent := map[string]bool{}
+	since := st.Now.Add(-st.Spec.Safety.Changes.Per.D())
+	for _, l := range st.Losses {
+		if l.At.After(since) {
+			recent[l.Cluster] = true
+		}
+	}
+	return recent
+}
+
+func freezeSubject(service string) string {
+	if service == "" {
+		return "installation"
+	}
+	return "services/" + service
+}
+
+// sortedKeys returns m's keys in order: map order must never reach a result.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,337 @@
+package policy
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/quorate/quorate/health"
+	"github.com/quorate/quorate/statestore"
+)
+
+// view is a state as it would be with another spec and other drains. Verdicts,
+// freezes and the rotations in force are always those of the state.
+type view struct {
+	st     *statestore.State
+	spec   *statestore.Spec
+	drains Drains
+}
+
+// Rotations returns the rotations that services should have under spec and the
+// overlaid drains, sorted by service. Services that are new in spec, or whose
+// effective spec differs from the state's, are always in the result, since
+// ApplySpec must carry them; the others are when their rotation changes. A nil
+// services means all of spec's. Services that spec does not have are left out.
+func Rotations(st *statestore.State, spec *statestore.Spec, services []string, drains Drains) []statestore.RotationChange {
+	v := view{st, spec, drains}
+	if services == nil {
+		services = sortedKeys(spec.Services)
+	}
+	services = slices.Compact(slices.Sorted(slices.Values(services)))
+	var changes []statestore.RotationChange
+	for _, name := range services {
+		if spec.Services[name] == nil {
+			continue
+		}
+		rc := v.rotation(name)
+		if v.respecified(name) || !sameRotation(rc, v.last(name)) {
+			changes = append(changes, rc)
+		}
+	}
+	return changes
+}
+
+// Wanted returns the rotation the service should have now, frozen or not.
+func Wanted(st *statestore.State, service string) statestore.RotationChange {
+	return view{st: st, spec: st.Spec}.rotation(service)
+}
+
+// respecified reports whether the service is new or its effective spec differs.
+func (v view) respecified(service string) bool {
+	if v.st.Spec == v.spec {
+		return false
+	}
+	return v.st.Spec.Services[service] == nil || v.st.Spec.ServiceDigest(service) != v.spec.ServiceDigest(service)
+}
+
+// last returns the rotation in force, the zero one for a new service.
+func (v view) last(service string) statestore.Rotation {
+	if ss := v.st.Services[service]; ss != nil {
+		return ss.Rotation
+	}
+	return statestore.Rotation{}
+}
+
+// drained reports whether a person has taken the cluster out of the service.
+func (v view) drained(cluster, service string) bool {
+	if d, overlaid := v.drains[cluster]; overlaid {
+		return d.Covers(service)
+	}
+	if cs := v.st.Clusters[cluster]; cs != nil {
+		return cs.Drain.Covers(service)
+	}
+	return false
+}
+
+// side returns the target's verdict; unknown for one that was never judged.
+func (v view) side(t health.Target) health.Side {
+	if ss := v.st.Services[t.Service]; ss != nil {
+		if ts := ss.Targets[t]; ts != nil {
+			return ts.Verdict.Side
+		}
+	}
+	return health.Unknown
+}
+
+// order returns the service's candidates in pool order: failover's order, else by name.
+func (v view) order(service string) []string {
+	candidates := v.spec.Candidates(service)
+	p := v.spec.Services[service].Policy
+	if p.Type != statestore.Failover {
+		return candidates
+	}
+	ordered := make([]string, 0, len(candidates))
+	for _, c := range p.Order {
+		if slices.Contains(candidates, c) && !slices.Contains(ordered, c) {
+			ordered = append(ordered, c)
+		}
+	}
+	for _, c := range candidates {
+		if !slices.Contains(ordered, c) {
+			ordered = append(ordered, c)
+		}
+	}
+	return ordered
+}
+
+// weights returns each candidate's weight: 1 under failover, where order decides,
+// else the declared weights, else capacities if every candidate declares one.
+func (v view) weights(service string) map[string]int {
+	p := v.spec.Services[service].Policy
+	candidates := v.spec.Candidates(service)
+	byCapacity := p.Type != statestore.Failover && p.Weights == nil
+	for _, c := range candidates {
+		byCapacity = byCapacity && v.spec.Clusters[c].Capacity > 0
+	}
+	w := make(map[string]int, len(candidates))
+	for _, c := range candidates {
+		switch {
+		case p.Type != statestore.Failover && p.Weights != nil:
+			w[c] = p.Weights[c]
+		case byCapacity:
+			w[c] = v.spec.Clusters[c].Capacity
+		default:
+			w[c] = 1
+		}
+	}
+	return w
+}
+
+// rotation returns what the service should answer with.
+func (v view) rotation(service string) statestore.RotationChange {
+	last := v.last(service)
+	rc := statestore.RotationChange{
+		Service: service,
+		V4:      v.pool(service, netip.Addr.Is4, last.V4),
+		V6:      v.pool(service, netip.Addr.Is6, last.V6),
+	}
+	v.fillToFloor(&rc, last)
+	rc.Reason = v.why(rc, last)
+	return rc
+}
+
+// pool returns one family's pool: the undrained candidates with an endpoint that
+// is up. When there is none, in turn: those never judged, since nothing else
+// could answer; what on_all_down says; and only when every candidate is drained,
+// the drained ones. It is empty only if no candidate has an address.
+func (v view) pool(service string, family func(netip.Addr) bool, last statestore.Pool) statestore.Pool {
+	var open, drained []string
+	for _, c := range v.order(service) {
+		switch {
+		case !slices.ContainsFunc(v.spec.Clusters[c].Endpoints(), family):
+		case v.drained(c, service):
+			drained = append(drained, c)
+		default:
+			open = append(open, c)
+		}
+	}
+	if len(open) == 0 {
+		open = drained
+	}
+	pick := func(want func(cluster string, a netip.Addr) bool) []statestore.Share {
+		return v.shares(service, open, func(c string, a netip.Addr) bool { return family(a) && want(c, a) })
+	}
+	is := func(side health.Side) func(string, netip.Addr) bool {
+		return func(c string, a netip.Addr) bool {
+			return v.side(health.Target{Service: service, Cluster: c, Endpoint: a}) == side
+		}
+	}
+	if up := pick(is(health.Up)); len(up) > 0 {
+		return statestore.Pool{Shares: up}
+	}
+	if unknown := pick(is(health.Unknown)); len(unknown) > 0 {
+		return statestore.Pool{Shares: unknown}
+	}
+	all := pick(func(string, netip.Addr) bool { return true })
+	if len(all) == 0 {
+		return statestore.Pool{}
+	}
+	mode := v.spec.Services[service].OnAllDown.Mode
+	if mode == "" {
+		mode = statestore.ServeLast
+	}
+	if mode != statestore.ServeAll {
+		// Whatever the answer is meanwhile, the pool keeps the last clusters: an
+		// empty one could not be told from a mistake (G5).
+		kept := pick(func(c string, a netip.Addr) bool { return inPool(last, c, a) })
+		if len(kept) > 0 {
+			all = kept
+		}
+	}
+	return statestore.Pool{Shares: all, AllDown: mode}
+}
+
+// shares returns a share for each cluster that has a wanted endpoint. Clusters of
+// weight 0 stand by; when only such are left they share equally, as a pool that
+// nobody is drawn from would be an empty answer.
+func (v view) shares(service string, clusters []string, want func(cluster string, a netip.Addr) bool) []statestore.Share {
+	weights := v.weights(service)
+	var shares []statestore.Share
+	total := 0
+	for _, c := range clusters {
+		var endpoints []netip.Addr
+		for _, a := range v.spec.Clusters[c].Endpoints() {
+			if want(c, a) {
+				endpoints = append(endpoints, a)
+			}
+		}
+		if len(endpoints) > 0 {
+			shares = append(shares, statestore.Share{Cluster: c, Weight: weights[c], Endpoints: endpoints})
+			total += weights[c]
+		}
+	}
+	if total == 0 {
+		for i := range shares {
+			shares[i].Weight = 1
+		}
+	}
+	return shares
+}
+
+// fillToFloor keeps clusters of the last rotation, first in its order, that would
+// leave because they are down, until min_serving_clusters are in. Automation
+// never goes below the floor; only a person may, by draining.
+func (v view) fillToFloor(rc *statestore.RotationChange, last statestore.Rotation) {
+	floor := v.spec.Safety.MinServingClusters
+	if floor <= 1 || rc.V4.AllDown != "" || rc.V6.AllDown != "" {
+		return // one is always in: pool sees to it
+	}
+	in := poolClusters(rc.V4, rc.V6)
+	keep := map[string]bool{}
+	for _, c := range poolClusters(last.V4, last.V6) {
+		candidate := slices.Contains(v.spec.Candidates(rc.Service), c)
+		if len(in)+len(keep) < floor && !slices.Contains(in, c) && candidate && !v.drained(c, rc.Service) {
+			keep[c] = true
+		}
+	}
+	if len(keep) == 0 {
+		return
+	}
+	refill := func(pool, last statestore.Pool) statestore.Pool {
+		order := slices.DeleteFunc(slices.Clone(v.order(rc.Service)), func(c string) bool { return !keep[c] && !inPoolCluster(pool, c) })
+		pool.Shares = v.shares(rc.Service, order, func(c string, a netip.Addr) bool {
+			return inPool(pool, c, a) || keep[c] && inPool(last, c, a)
+		})
+		return pool
+	}
+	rc.V4, rc.V6 = refill(rc.V4, last.V4), refill(rc.V6, last.V6)
+}
+
+// why says, for people, what the rotation changes and because of what.
+func (v view) why(rc statestore.RotationChange, last statestore.Rotation) string {
+	if last.Number == 0 {
+		return "first rotation"
+	}
+	var parts []string
+	now, before := poolClusters(rc.V4, rc.V6), poolClusters(last.V4, last.V6)
+	slices.Sort(now)
+	slices.Sort(before)
+	for _, c := range before {
+		if slices.Contains(now, c) {
+			continue
+		}
+		switch {
+		case !slices.Contains(v.spec.Candidates(rc.Service), c):
+			parts = append(parts, c+" is no candidate any more")
+		case v.drained(c, rc.Service):
+			parts = append(parts, c+" is drained")
+		default:
+			parts = append(parts, c+" is down")
+		}
+	}
+	for _, c := range now {
+		if !slices.Contains(before, c) {
+			parts = append(parts, c+" joins")
+		}
+	}
+	for _, p := range []struct {
+		family    string
+		now, last statestore.Pool
+	}{{"IPv4", rc.V4, last.V4}, {"IPv6", rc.V6, last.V6}} {
+		switch {
+		case p.now.AllDown != "" && p.now.AllDown != p.last.AllDown:
+			parts = append(parts, "no "+p.family+" candidate is up: "+string(p.now.AllDown))
+		case p.now.AllDown == "" && p.last.AllDown != "":
+			parts = append(parts, p.family+" has a candidate again")
+		}
+	}
+	if len(parts) == 0 && !sameRotation(rc, last) {
+		return "endpoints or weights changed"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// sameRotation reports whether the change would install what is in force.
+func sameRotation(rc statestore.RotationChange, r statestore.Rotation) bool {
+	return r.Number > 0 && samePool(rc.V4, r.V4) && samePool(rc.V6, r.V6)
+}
+
+func samePool(a, b statestore.Pool) bool {
+	return a.AllDown == b.AllDown && slices.EqualFunc(a.Shares, b.Shares, func(x, y statestore.Share) bool {
+		return x.Cluster == y.Cluster && x.Weight == y.Weight && slices.Equal(x.Endpoints, y.Endpoints)
+	})
+}
+
+// inPool reports whether the pool answers with the cluster's endpoint.
+func inPool(p statestore.Pool, cluster string, a netip.Addr) bool {
+	return slices.ContainsFunc(p.Shares, func(s statestore.Share) bool {
+		return s.Cluster == cluster && slices.Contains(s.Endpoints, a)
+	})
+}
+
+func inPoolCluster(p statestore.Pool, cluster string) bool {
+	return slices.ContainsFunc(p.Shares, func(s statestore.Share) bool { return s.Cluster == cluster })
+}
+
+// poolClusters returns the clusters of both pools, each once, in pool order.
+func poolClusters(v4, v6 statestore.Pool) []string {
+	var names []string
+	for _, s := range slices.Concat(v4.Shares, v6.Shares) {
+		if !slices.Contains(names, s.Cluster) {
+			names = append(names, s.Cluster)
+		}
+	}
+	return names
+}
+
+// servingClusters returns the clusters that serve because they are in, not
+// because nothing is up.
+func servingClusters(v4, v6 statestore.Pool) []string {
+	if v4.AllDown != "" {
+		v4 = statestore.Pool{}
+	}
+	if v6.AllDown != "" {
+		v6 = statestore.Pool{}
+	}
+	return poolClusters(v4, v6)
+}

@@ -1,0 +1,126 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/quorate/quorate/health"
+	"github.com/quorate/quorate/statestore"
+)
+
+// CheckSpec returns every rule that forbids applying spec to st, and what a
+// person should know before. What a spec says in itself (names, ranges, cross
+// references) package config has checked already; here stands what only the
+// running installation knows.
+func CheckSpec(st *statestore.State, spec *statestore.Spec) Findings {
+	var f Findings
+	next := *st // Eligible and Rule read Spec and Members only
+	next.Spec = spec
+	for _, service := range sortedKeys(spec.Services) {
+		f.quorum(&next, service)
+	}
+	f.floor(st, spec)
+	f.identity(st.Spec, spec)
+	return f
+}
+
+func (f *Findings) block(rule, format string, args ...any) {
+	f.Blockers = append(f.Blockers, Blocker{Rule: rule, Reason: fmt.Sprintf(format, args...)})
+}
+
+// warn adds a warning once: services that share a fault share the line.
+func (f *Findings) warn(format string, args ...any) {
+	if w := fmt.Sprintf(format, args...); !slices.Contains(f.Warnings, w) {
+		f.Warnings = append(f.Warnings, w)
+	}
+}
+
+// quorum checks that the eligible regions can decide about the service.
+func (f *Findings) quorum(next *statestore.State, service string) {
+	svc := next.Spec.Services[service]
+	regions := next.Eligible(service)
+	n, q := len(regions), svc.Quorum
+	names := strings.Join(regions, ", ")
+	switch {
+	case n == 0:
+		f.block(RuleObservers, "services.%s.quorum.observers: no member matches %q, so nobody would vote on it", service, q.Observers)
+		return
+	case n < q.MinVotes:
+		f.block(RuleMinVotes, "services.%s.quorum.min_votes: %d regions must be able to vote, %d can (%s); join nodes in other regions, or set min_votes: %d",
+			service, q.MinVotes, n, names, n)
+	case n == 1:
+		f.warn("one eligible region (%s): a lone point of view decides, and its own network trouble looks like everybody's; join nodes in two other regions", names)
+	case n == 2:
+		f.warn("two eligible regions (%s) cannot decide the loss of either; join a third node anywhere", names)
+	}
+	for _, t := range []struct {
+		side string
+		need statestore.Threshold
+	}{{"down", q.Down}, {"up", q.Up}} {
+		switch {
+		case t.need <= 0: // majority or all: right at any size
+		case int(t.need) < health.Majority(n):
+			f.block(RuleThreshold, "services.%s.quorum.%s: must be at least %d, the majority of %d eligible regions, is %d", service, t.side, health.Majority(n), n, t.need)
+		case int(t.need) > n:
+			f.block(RuleThreshold, "services.%s.quorum.%s: must be at most %d, the number of eligible regions (%s), is %d", service, t.side, n, names, t.need)
+		}
+	}
+}
+
+// floor checks that no service loses the clusters it serves from.
+func (f *Findings) floor(st *statestore.State, spec *statestore.Spec) {
+	need := max(spec.Safety.MinServingClusters, 1)
+	before, after := view{st: st, spec: st.Spec}, view{st: st, spec: spec}
+	for _, service := range sortedKeys(spec.Services) {
+		if len(spec.Candidates(service)) == 0 {
+			f.block(RuleNoCandidates, "services.%s.clusters: no cluster is left for it to answer with", service)
+			continue
+		}
+		if st.Spec.Services[service] == nil {
+			continue
+		}
+		had, has := before.serving(service), after.serving(service)
+		gone := slices.DeleteFunc(slices.Clone(had), func(c string) bool { return slices.Contains(spec.Candidates(service), c) })
+		if len(gone) == 0 || len(has) >= need || len(has) >= len(had) {
+			continue
+		}
+		f.block(RuleMinServing, "services.%s: without %s it would be left with %d serving, min_serving_clusters is %d; %s first, when another cluster is up",
+			service, strings.Join(gone, ", "), len(has), need, drainCommands(gone))
+	}
+}
+
+func drainCommands(clusters []string) string {
+	commands := make([]string, len(clusters))
+	for i, c := range clusters {
+		commands[i] = "quorate drain " + c
+	}
+	return strings.Join(commands, ", ")
+}
+
+// identity warns of changes to what people and other systems know a thing by.
+func (f *Findings) identity(old, spec *statestore.Spec) {
+	for _, name := range sortedKeys(old.Clusters) {
+		was, is := old.Clusters[name], spec.Clusters[name]
+		if is == nil {
+			continue
+		}
+		if was.ID != is.ID {
+			f.warn("clusters.%s.id: %d becomes %d; ids are identity, whoever stored the old one is not told", name, was.ID, is.ID)
+		}
+		if was.Region != is.Region {
+			f.warn("clusters.%s.region: %s becomes %s; it decides which clients count as local", name, was.Region, is.Region)
+		}
+	}
+	for _, name := range sortedKeys(old.Services) {
+		was, is := old.Services[name], spec.Services[name]
+		if is == nil {
+			continue
+		}
+		for _, host := range was.Names {
+			if was.Zone != is.Zone || !slices.Contains(is.Names, host) {
+				f.warn("services.%s.names: %s in %s is not answered any more", name, host, was.Zone)
+			}
+		}
+	}
+}
