@@ -1,0 +1,127 @@
+package dnsserver
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net/netip"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorate/quorate/routing"
+)
+
+// Server answers DNS on its addresses. Make one with New.
+type Server struct {
+	cfg     Config
+	log     *slog.Logger
+	metrics *metrics
+	conns   *connections
+
+	panicLogged atomic.Int64 // when a panic was logged last, in Unix nanoseconds
+
+	mu    sync.Mutex // guards bound
+	bound []*binding
+}
+
+// New returns a server that is bound to nothing yet.
+func New(cfg Config) *Server {
+	if cfg.Table == nil {
+		cfg.Table = func() *routing.Table { return nil }
+	}
+	if cfg.Draw == nil {
+		cfg.Draw = rand.Uint64
+	}
+	if cfg.Age == nil {
+		cfg.Age = func() time.Duration { return 0 }
+	}
+	if cfg.UDPSize == 0 {
+		cfg.UDPSize = udpSize
+	}
+	if cfg.Readers == 0 {
+		cfg.Readers = runtime.GOMAXPROCS(0)
+	}
+	if cfg.MaxTCP == 0 {
+		cfg.MaxTCP = maxTCP
+	}
+	if cfg.MaxTCPPerPrefix == 0 {
+		cfg.MaxTCPPerPrefix = maxTCPPerPrefix
+	}
+	s := &Server{cfg: cfg, log: cfg.Log}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	s.metrics = newMetrics(cfg)
+	s.conns = newConnections(cfg.MaxTCP, cfg.MaxTCPPerPrefix)
+	return s
+}
+
+// Bind opens every address for UDP and TCP. When one cannot be had, none is kept,
+// and the error names address and cause: "listen udp 127.0.0.1:53: address already
+// in use". Binding twice does nothing.
+func (s *Server) Bind() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bound != nil {
+		return nil
+	}
+	addrs, err := listenAddrs(s.cfg.Listen)
+	if err != nil {
+		return err
+	}
+	bound := []*binding{}
+	for _, a := range addrs {
+		b, err := bind(a, s.cfg.Readers)
+		if err != nil && a.optional && errors.Is(err, errNoFamily) {
+			continue
+		}
+		if err != nil {
+			for _, b := range bound {
+				b.close()
+			}
+			return err
+		}
+		bound = append(bound, b)
+	}
+	s.bound = bound
+	return nil
+}
+
+// Addrs returns the addresses that Bind opened, with the ports they got.
+func (s *Server) Addrs() []netip.AddrPort {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var addrs []netip.AddrPort
+	for _, b := range s.bound {
+		addrs = append(addrs, b.addr)
+	}
+	return addrs
+}
+
+// Run binds if Bind was not called, answers until ctx is done, closes every socket
+// and returns once all its goroutines have. The error is Bind's.
+func (s *Server) Run(ctx context.Context) error {
+	if err := s.Bind(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	bound := s.bound
+	s.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, b := range bound {
+		for _, p := range b.udp {
+			wg.Go(func() { s.serveUDP(ctx, p) })
+		}
+		wg.Go(func() { s.serveTCP(ctx, b.tcp) })
+	}
+	<-ctx.Done()
+	for _, b := range bound {
+		b.close()
+	}
+	s.conns.closeAll()
+	wg.Wait()
+	return nil
+}

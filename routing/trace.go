@@ -1,0 +1,262 @@
+package routing
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/quorate/quorate/health"
+	"github.com/quorate/quorate/routing/records"
+	"github.com/quorate/quorate/statestore"
+)
+
+// Trace remembers how Select came to an answer. It costs nothing until Steps is called.
+type Trace struct {
+	table   *Table
+	query   Query
+	asked   string
+	node    *node // the last one looked at; nil: no such name
+	wild    bool
+	service *service
+	pool    *pool
+	answer  Answer
+}
+
+// Steps tells the decision, one line a step, in the order it was taken.
+func (t Trace) Steps() []Step {
+	steps := append([]Step{t.name()}, t.aliases()...)
+	steps = append(steps, t.client())
+	if t.service != nil {
+		steps = append(steps, t.candidates(), t.state())
+	}
+	return append(steps, t.result())
+}
+
+func (t Trace) name() Step {
+	s := Step{Step: "name"}
+	n, wild, zone := t.table.layout.find(t.asked)
+	switch {
+	case zone < 0:
+		s.Text = t.asked + " -> in none of our zones"
+		s.Note = "zones: " + strings.Join(t.zoneNames(), ", ")
+		return s
+	case n == nil:
+		s.Text = fmt.Sprintf("%s -> no such name in zone %s", t.asked, t.table.Zones[zone].Name)
+	case n.service != noService:
+		name := t.table.layout.services[n.service]
+		s.Text = fmt.Sprintf("%s -> service %s (stateless, %s)", t.asked, name, t.table.services[n.service].policy)
+	case n.empty():
+		s.Text = fmt.Sprintf("%s -> no records, only names below it, in zone %s", t.asked, t.table.Zones[zone].Name)
+	default:
+		s.Text = fmt.Sprintf("%s -> static records of zone %s", t.asked, t.table.Zones[zone].Name)
+	}
+	if wild {
+		s.Note = "by a wildcard"
+	}
+	return s
+}
+
+func (t Trace) aliases() []Step {
+	var steps []Step
+	for _, a := range t.answer.Chain {
+		steps = append(steps, Step{Step: "alias", Text: fmt.Sprintf("%s -> CNAME %s", a.Owner, a.Set.Text[0])})
+	}
+	if len(steps) == maxChain {
+		steps[maxChain-1].Note = fmt.Sprintf("not followed further: more than %d aliases", maxChain)
+	}
+	return steps
+}
+
+func (t Trace) zoneNames() []string {
+	names := make([]string, len(t.table.Zones))
+	for i, z := range t.table.Zones {
+		names[i] = z.Name
+	}
+	return names
+}
+
+func (t Trace) client() Step {
+	who := "any client"
+	if t.query.Client.IsValid() {
+		who = t.query.Client.String()
+	}
+	if t.query.Subnet.IsValid() {
+		who += fmt.Sprintf(" (ECS %s)", t.query.Subnet)
+	} else {
+		who += " (query source; no ECS)"
+	}
+	s := Step{Step: "client", Text: who}
+	if t.service != nil {
+		s.Note = fmt.Sprintf("policy %s answers every client alike", t.service.policy)
+	}
+	return s
+}
+
+func (t Trace) candidates() Step {
+	spec := t.table.state.Spec
+	in := spec.Candidates(t.service.name)
+	s := Step{Step: "candidates", Text: orNone(in)}
+	sel := spec.Services[t.service.name].Clusters
+	var notes []string
+	for _, c := range sortedKeys(spec.Clusters) {
+		switch {
+		case slices.Contains(in, c):
+		case slices.Contains(sel.Exclude, c):
+			notes = append(notes, c+" excluded: in clusters.exclude")
+		case len(sel.Only) > 0:
+			notes = append(notes, c+" excluded: not in clusters.only")
+		default:
+			notes = append(notes, c+" excluded: labels do not match")
+		}
+	}
+	s.Note = strings.Join(notes, "; ")
+	return s
+}
+
+// state tells the rotation the answer comes from, and why candidates are not in it.
+func (t Trace) state() Step {
+	s := Step{Step: "state"}
+	if t.pool == nil { // on_stale decided
+		s.Text = fmt.Sprintf("no leader heard for %s, more than on_stale.after %s", t.query.Stale, t.service.onStale.After)
+		return s
+	}
+	var in, shown []string
+	for _, p := range t.pool.picks {
+		in = append(in, p.clusters...)
+		for _, c := range p.clusters {
+			if t.service.policy == statestore.Weighted {
+				c = fmt.Sprintf("%s %d", c, p.weight)
+			}
+			shown = append(shown, c)
+		}
+	}
+	s.Text = fmt.Sprintf("rotation %d: %s", t.service.rotation, orNone(shown))
+	var notes []string
+	switch {
+	case !t.pool.family:
+		notes = append(notes, "no candidate has an "+t.familyName()+" address")
+	case t.pool.allDown != "":
+		notes = append(notes, "no candidate is up: on_all_down "+string(t.pool.allDown))
+	case t.pool.fallback:
+		notes = append(notes, "no rotation committed yet: all candidates stand in")
+	}
+	for _, c := range t.table.state.Spec.Candidates(t.service.name) {
+		if why := t.standing(c); why != "" {
+			if slices.Contains(in, c) {
+				why += ", but in rotation"
+			}
+			notes = append(notes, c+" "+why)
+		}
+	}
+	if t.answer.Stale {
+		notes = append(notes, fmt.Sprintf("kept: no leader heard for %s", t.query.Stale))
+	}
+	s.Note = strings.Join(notes, "; ")
+	return s
+}
+
+// standing says what is against a candidate, or "".
+func (t Trace) standing(cluster string) string {
+	st := t.table.state
+	if c := st.Clusters[cluster]; c != nil && c.Drain.Covers(t.service.name) {
+		return "drained by " + c.Drain.By
+	}
+	run := st.Services[t.service.name]
+	if run == nil {
+		return "never judged"
+	}
+	have, up, down := 0, 0, 0
+	for target, ts := range run.Targets {
+		if target.Cluster != cluster || target.Endpoint.Is4() != (t.query.Type == TypeA) {
+			continue
+		}
+		have++
+		switch ts.Verdict.Side {
+		case health.Up:
+			up++
+		case health.Down:
+			down++
+		}
+	}
+	switch {
+	case have == 0:
+		return "has no " + t.familyName() + " address"
+	case up == have:
+		return ""
+	case down == have:
+		return "down"
+	case up == 0:
+		return "not judged up"
+	}
+	return fmt.Sprintf("has %d of %d endpoints up", up, have)
+}
+
+func (t Trace) familyName() string {
+	if t.query.Type == TypeAAAA {
+		return "IPv6"
+	}
+	return "IPv4"
+}
+
+func (t Trace) result() Step {
+	a, s := t.answer, Step{Step: "answer"}
+	typ := records.TypeName(t.query.Type)
+	switch {
+	case a.Set != nil:
+		s.Text = fmt.Sprintf("%s %s  TTL %d", records.TypeName(a.Set.Type), strings.Join(a.Set.Text, ", "), a.Set.TTL)
+		if t.service != nil && t.service.changing {
+			s.Text += " (changing)"
+		}
+	case a.Kind == NoError:
+		s.Text = fmt.Sprintf("the aliases  TTL %d", int(a.TTL().Seconds()))
+	case a.Kind == NoData || a.Kind == NameError:
+		s.Text = fmt.Sprintf("%s  TTL %d", a.Kind, int(a.TTL().Seconds()))
+	default:
+		s.Text = a.Kind.String()
+	}
+	s.Note = t.why(typ)
+	return s
+}
+
+// why gives the reason of the answer in a few words.
+func (t Trace) why(typ string) string {
+	a := t.answer
+	switch {
+	case t.service != nil && t.pool == nil:
+		return "on_stale: " + string(t.service.onStale.Answer)
+	case t.service == nil && a.Set == hinfo:
+		return "ANY gets the least there is (RFC 8482)"
+	case t.service == nil && a.Kind == NoData:
+		return "the name has no " + typ + " records"
+	case t.service == nil:
+		return ""
+	case !t.pool.family:
+		return "no candidate has an " + t.familyName() + " address"
+	case t.pool.sorry:
+		return "the sorry address of on_all_down"
+	case a.Kind != NoError:
+		return "on_all_down: " + string(t.pool.allDown)
+	}
+	names := strings.Join(a.Clusters, " and ")
+	switch {
+	case t.service.policy == statestore.Failover:
+		return names + " is the first in order that is in rotation"
+	case len(t.pool.picks) == 1:
+		return names + " is the only cluster in rotation"
+	default:
+		return names + " drawn by weight"
+	}
+}
+
+func orNone(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// ParseType returns the number of a record type's name, such as "AAAA".
+func ParseType(name string) (uint16, bool) { return records.TypeNumber(name) }
+
+// TypeName returns the name of a record type, or "TYPE123".
+func TypeName(number uint16) string { return records.TypeName(number) }
