@@ -2,15 +2,20 @@ package probe
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/netip"
+	"slices"
+	"strings"
+	"syscall"
 )
 
 // DialFunc opens a connection to addr, a literal "IP:PORT".
 type DialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // AddressPolicy says which addresses probes and hooks may reach. It is checked
-// on the address that is dialled, after any resolution.
+// on the address that is dialled, after any resolution, so a name that resolves
+// differently the second time gains nothing.
 type AddressPolicy struct {
 	// Allow opens private ranges and, by prefixes that lie wholly inside them,
 	// loopback, link-local and the like. A metadata address must be listed itself.
@@ -20,8 +25,170 @@ type AddressPolicy struct {
 	Deny []netip.AddrPort
 }
 
+// DeniedError says that the policy of this node keeps it from an address. The
+// endpoint may be well: it is no reason to vote down.
+type DeniedError struct {
+	Addr netip.AddrPort
+	Why  string
+}
+
+// Error names the address, the rule and the way out.
+func (e *DeniedError) Error() string { return fmt.Sprintf("reach %s: %s", e.Addr, e.Why) }
+
+// addressClass is a range that is closed unless it is listed.
+type addressClass struct {
+	name     string
+	private  bool // opened by any prefix that contains the address
+	single   bool // opened only by the address itself
+	prefixes []netip.Prefix
+}
+
+// closedClasses, first match decides. Metadata services hand out the credentials
+// of the machine, so a wide prefix never opens them.
+var closedClasses = []addressClass{
+	{name: "a metadata service", single: true, prefixes: prefixes("169.254.169.254/32 169.254.170.2/32 168.63.129.16/32 100.100.100.200/32 192.0.0.192/32 fd00:ec2::254/128 fd20:ce::254/128 fd00:42::42/128")},
+	{name: "loopback", prefixes: prefixes("127.0.0.0/8 ::1/128")},
+	{name: "unspecified", prefixes: prefixes("0.0.0.0/8 ::/128")},
+	{name: "link-local", prefixes: prefixes("169.254.0.0/16 fe80::/10")},
+	{name: "multicast", prefixes: prefixes("224.0.0.0/4 ff00::/8")},
+	{name: "reserved", prefixes: prefixes("240.0.0.0/4")},
+	{name: "private", private: true, prefixes: prefixes("10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 100.64.0.0/10 fc00::/7 fec0::/10 64:ff9b:1::/48")},
+}
+
+func prefixes(list string) []netip.Prefix {
+	var out []netip.Prefix
+	for _, s := range strings.Fields(list) {
+		out = append(out, netip.MustParsePrefix(s))
+	}
+	return out
+}
+
+// Check returns a *DeniedError when addr may not be reached, else nil.
+func (p AddressPolicy) Check(addr netip.AddrPort) error {
+	ip := addr.Addr().Unmap().WithZone("")
+	for _, d := range p.Deny {
+		own := d.Addr().Unmap()
+		if d.Port() == addr.Port() && (own == ip || own.IsUnspecified() && (ip.IsLoopback() || ip.IsUnspecified())) {
+			return &DeniedError{addr, "it is this node's own listener"}
+		}
+	}
+	if !ip.IsValid() {
+		return &DeniedError{addr, "it is not an address"}
+	}
+	// A translator or tunnel would carry the packet to the IPv4 address inside.
+	for _, form := range append([]netip.Addr{ip}, embeddedIPv4(ip)...) {
+		if class, closed := p.closed(form); closed {
+			return &DeniedError{addr, fmt.Sprintf("%s is %s and not listed in observer.allow", form, class)}
+		}
+	}
+	return nil
+}
+
+// Control refuses denied addresses; it fits net.Dialer's Control.
+func (p AddressPolicy) Control(_, address string, _ syscall.RawConn) error {
+	addr, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("reach %q: %w", address, err)
+	}
+	return p.Check(addr)
+}
+
+// closed returns the closed class of ip, and whether Allow leaves it closed.
+func (p AddressPolicy) closed(ip netip.Addr) (string, bool) {
+	for _, class := range closedClasses {
+		i := slices.IndexFunc(class.prefixes, func(r netip.Prefix) bool { return r.Contains(ip) })
+		if i < 0 {
+			continue
+		}
+		rng := class.prefixes[i]
+		for _, a := range p.Allow {
+			a = unmapPrefix(a)
+			if !a.Contains(ip) {
+				continue
+			}
+			inside := a.Bits() >= rng.Bits() && rng.Contains(a.Addr())
+			if class.private || (inside && (!class.single || a.IsSingleIP())) {
+				return "", false
+			}
+		}
+		return class.name, true
+	}
+	return "", false
+}
+
+func unmapPrefix(p netip.Prefix) netip.Prefix {
+	if p.Addr().Is4In6() && p.Bits() >= 96 {
+		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+	}
+	return p
+}
+
+// The IPv6 forms that carry an IPv4 address.
+var (
+	ipv4Compatible = netip.MustParsePrefix("::/96")                     // RFC 4291 2.5.5.1
+	ipv4Translated = netip.MustParsePrefix("::ffff:0:0:0/96")           // RFC 2765
+	nat64          = netip.MustParsePrefix("64:ff9b::/96")              // RFC 6052
+	nat64Local     = netip.MustParsePrefix("64:ff9b:1::/48")            // RFC 8215
+	sixToFour      = netip.MustParsePrefix("2002::/16")                 // RFC 3056
+	teredo         = netip.MustParsePrefix("2001::/32")                 // RFC 4380
+	isatap         = [2][4]byte{{0, 0, 0x5e, 0xfe}, {2, 0, 0x5e, 0xfe}} // RFC 5214
+)
+
+// embeddedIPv4 returns the IPv4 addresses that ip would be carried to.
+func embeddedIPv4(ip netip.Addr) []netip.Addr {
+	if !ip.Is6() || ip.IsUnspecified() || ip.IsLoopback() {
+		return nil
+	}
+	b := ip.As16()
+	last := netip.AddrFrom4([4]byte(b[12:]))
+	switch {
+	case ipv4Compatible.Contains(ip), ipv4Translated.Contains(ip), nat64.Contains(ip), nat64Local.Contains(ip):
+		return []netip.Addr{last}
+	case sixToFour.Contains(ip):
+		return []netip.Addr{netip.AddrFrom4([4]byte(b[2:6]))}
+	case teredo.Contains(ip):
+		server := netip.AddrFrom4([4]byte(b[4:8]))
+		return []netip.Addr{server, netip.AddrFrom4([4]byte{^b[12], ^b[13], ^b[14], ^b[15]})}
+	case slices.Contains(isatap[:], [4]byte(b[8:12])):
+		return []netip.Addr{last}
+	}
+	return nil
+}
+
 // Source is the address that probes leave from; invalid ones leave it to the system.
 type Source struct {
 	IPv4 netip.Addr
 	IPv6 netip.Addr
+}
+
+// local returns the local address to bind for addr, or nil.
+func (s Source) local(network, addr string) net.Addr {
+	ap, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return nil
+	}
+	ip := s.IPv4
+	if ap.Addr().Unmap().Is6() {
+		ip = s.IPv6
+	}
+	switch {
+	case !ip.IsValid():
+		return nil
+	case strings.HasPrefix(network, "udp"):
+		return &net.UDPAddr{IP: ip.AsSlice(), Zone: ip.Zone()}
+	}
+	return &net.TCPAddr{IP: ip.AsSlice(), Zone: ip.Zone()}
+}
+
+// NewDialer returns a DialFunc that leaves from source and refuses what policy
+// denies. A nil policy refuses nothing: for addresses of the node's own file.
+func NewDialer(policy *AddressPolicy, source Source) DialFunc {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		// Probes are too short for keep-alives.
+		d := net.Dialer{LocalAddr: source.local(network, addr), KeepAlive: -1}
+		if policy != nil {
+			d.Control = policy.Control
+		}
+		return d.DialContext(ctx, network, addr)
+	}
 }

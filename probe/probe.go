@@ -8,9 +8,12 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,7 +30,8 @@ type Config struct {
 	Source         Source
 
 	// Canaries are addresses this node must be able to reach, by DNS query or
-	// TCP connect, to believe its own failures. Empty: not used.
+	// TCP connect, to believe its own failures. Empty: not used. They come from the
+	// node's own file, so Policy does not apply to them.
 	Canaries []netip.AddrPort
 	// PeersReachable reports whether any other node was heard from lately. When
 	// none was and every target of every other cluster fails too, this node is
@@ -43,45 +47,188 @@ type Config struct {
 
 // Prober runs a plan and holds the votes that follow from it.
 type Prober struct {
-	cfg Config
+	cfg        Config
+	log        *slog.Logger
+	metrics    *metrics
+	runner     runner
+	canaryDial DialFunc
+	planned    chan struct{} // holds one token: next was set
+
+	// Tests replace these to run in virtual time.
+	measure    func(ctx context.Context, p Probe, c checker) outcome
+	newChecker func(c Check, endpoint netip.Addr) (checker, error)
+	bootTime   func() time.Duration
+
+	mu      sync.Mutex // guards what follows
+	next    Plan
+	targets map[health.Target]TargetPlan // of the plan that runs
+	samples map[ProbeID]*ring
+	votes   map[health.Target]health.Vote
+	changed chan struct{} // closed and replaced when votes change
+	status  Status
 }
 
 // New returns a Prober with an empty plan that does nothing until Run.
-func New(cfg Config) *Prober { return &Prober{cfg: cfg} }
+func New(cfg Config) *Prober {
+	cfg.MaxConcurrency = cmp.Or(max(cfg.MaxConcurrency, 0), defaultConcurrency)
+	wrap := cfg.WrapDial
+	if wrap == nil {
+		wrap = func(next DialFunc) DialFunc { return next }
+	}
+	p := &Prober{
+		cfg:     cfg,
+		log:     cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)),
+		metrics: newMetrics(cfg.Registerer),
+		runner: runner{
+			dial:      telling(wrap(NewDialer(&cfg.Policy, cfg.Source))),
+			userAgent: "quorate/" + cmp.Or(cfg.Version, "dev"),
+		},
+		canaryDial: wrap(NewDialer(nil, cfg.Source)),
+		planned:    make(chan struct{}, 1),
+		bootTime:   bootTime,
+		votes:      map[health.Target]health.Vote{},
+		changed:    make(chan struct{}),
+	}
+	p.newChecker = p.runner.newChecker
+	p.measure = func(ctx context.Context, pr Probe, c checker) outcome {
+		return measure(ctx, c, pr.Check.Timeout)
+	}
+	return p
+}
 
 // Run probes until ctx is done, waits for the probes under way and returns nil.
+// It is called once.
 func (p *Prober) Run(ctx context.Context) error {
-	<-ctx.Done()
+	newLoop(ctx, p).run()
 	return nil
 }
 
 // SetPlan replaces the plan. Probes that stay keep what they have seen; those
 // that are gone are not started again, and their votes, samples and metrics go.
 // It may be called at any time, from any goroutine, and does not block.
-func (p *Prober) SetPlan(plan Plan) {}
+func (p *Prober) SetPlan(plan Plan) {
+	p.mu.Lock()
+	p.next = plan
+	p.mu.Unlock()
+	select {
+	case p.planned <- struct{}{}:
+	default: // the loop has not taken the plan before; it will take this one
+	}
+}
+
+// takePlan returns the plan that was set last.
+func (p *Prober) takePlan() Plan {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.next
+}
+
+// adopted notes that plan runs and forgets the samples of probes not in it.
+func (p *Prober) adopted(plan Plan, probes map[ProbeID]*probeState) {
+	targets := make(map[health.Target]TargetPlan, len(plan.Targets))
+	for _, t := range plan.Targets {
+		targets[t.Target] = t
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.targets = targets
+	samples := make(map[ProbeID]*ring, len(probes))
+	for id := range probes {
+		samples[id] = cmp.Or(p.samples[id], &ring{})
+	}
+	p.samples = samples
+}
+
+// keep remembers a result for people.
+func (p *Prober) keep(id ProbeID, res Result) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r := p.samples[id]; r != nil {
+		r.add(res)
+	}
+}
+
+// publish makes the loop's votes and status visible.
+func (l *loop) publish(now time.Time) {
+	p := l.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.status.Probes, p.status.Running = len(l.probes), l.running
+	if l.blind != p.status.Blind || l.stalled != p.status.Stalled {
+		p.status.Blind, p.status.Stalled, p.status.Since = l.blind, l.stalled, now.Round(0).UTC()
+	}
+	if len(l.changed) == 0 {
+		return
+	}
+	for t, v := range l.changed {
+		if v == nil {
+			delete(p.votes, t)
+			continue
+		}
+		p.votes[t] = *v
+	}
+	clear(l.changed)
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
 
 // Votes returns a copy of the current votes, one for every target of the plan.
-func (p *Prober) Votes() map[health.Target]health.Vote { return nil }
+func (p *Prober) Votes() map[health.Target]health.Vote {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.votes)
+}
 
-// Changed returns a channel that is closed at the next change of a vote.
-func (p *Prober) Changed() <-chan struct{} { return nil }
+// Changed returns a channel that is closed at the next change of a vote. Take it
+// before Votes, or a change in between is missed.
+func (p *Prober) Changed() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.changed
+}
 
-// Samples returns the last results of each check of a target, or nil.
-func (p *Prober) Samples(t health.Target) []CheckResults { return nil }
-
-// Status says what this observer thinks of itself.
-func (p *Prober) Status() Status { return Status{} }
+// Samples returns the last results of each check of a target, in the order of
+// the plan, or nil for a target that is not probed.
+func (p *Prober) Samples(t health.Target) []CheckResults {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	plan, ok := p.targets[t]
+	if !ok {
+		return nil
+	}
+	var out []CheckResults
+	for _, needs := range [][]Need{plan.All, plan.Any} {
+		for _, n := range needs {
+			out = append(out, CheckResults{n.Check, n.Probe, p.samples[n.Probe].list()})
+		}
+	}
+	return out
+}
 
 // Status is an observer's opinion of itself.
 type Status struct {
-	Blind   bool
-	Stalled bool      // until every probe has run again
+	Blind   bool      // its failures say nothing: all its votes are unknown
+	Stalled bool      // it stood still and some probe has not run since
 	Since   time.Time // wall clock, of the latest change; zero when well from the start
-	Reason  string    // for people; empty when well
 	Probes  int
 	Running int
 }
 
+// Status says what this observer thinks of itself.
+func (p *Prober) Status() Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.status
+}
+
 // Once runs one check of one endpoint outside the schedule, under the check's
 // own timeout. It changes no vote and no metric.
-func (p *Prober) Once(ctx context.Context, check Check, endpoint netip.Addr) Result { return Result{} }
+func (p *Prober) Once(ctx context.Context, check Check, endpoint netip.Addr) Result {
+	check = check.withDefaults()
+	c, err := p.newChecker(check, endpoint)
+	if err != nil {
+		return Result{At: time.Now().Round(0), Reason: ReasonOther, Detail: excerpt(err.Error())}
+	}
+	defer c.close()
+	return measure(ctx, c, check.Timeout).Result
+}

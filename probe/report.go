@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -56,21 +57,94 @@ type ReporterConfig struct {
 	Log           *slog.Logger           // nil: none
 }
 
+const (
+	defaultHeartbeat     = time.Second
+	defaultReportTimeout = 2 * time.Second
+	// retryMin and retryMax bound the pause before changes are sent again.
+	retryMin = 200 * time.Millisecond
+	retryMax = 2 * time.Second
+	// maxAttempts is how many unanswered reports are remembered, to recognise a
+	// late acknowledgement. Beyond it the leader gets everything instead.
+	maxAttempts = 16
+)
+
 // Reporter keeps the leader told of this observer's votes: changes at once,
-// heartbeats every second, everything when the leader asks. It never blocks probing.
+// heartbeats every second, everything when the leader asks. It never blocks
+// probing: it reads votes and owns nothing of the Prober.
 type Reporter struct {
-	cfg ReporterConfig
+	cfg    ReporterConfig
+	resync chan struct{} // holds one token
 }
 
 // NewReporter returns a Reporter that does nothing until Run.
-func NewReporter(cfg ReporterConfig) *Reporter { return &Reporter{cfg: cfg} }
-
-// Run reports until ctx is done, and returns nil then.
-func (r *Reporter) Run(ctx context.Context) error {
-	<-ctx.Done()
-	return nil
+func NewReporter(cfg ReporterConfig) *Reporter {
+	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, defaultHeartbeat)
+	cfg.Timeout = cmp.Or(cfg.Timeout, defaultReportTimeout)
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
+	if cfg.TableIndex == nil {
+		cfg.TableIndex = func() uint64 { return 0 }
+	}
+	if cfg.LeaderChanged == nil {
+		cfg.LeaderChanged = func() <-chan struct{} { return nil }
+	}
+	return &Reporter{cfg: cfg, resync: make(chan struct{}, 1)}
 }
 
 // Resync makes the next report a full one: after this node's state was restored
 // from a snapshot it may have missed that the leader dropped votes.
-func (r *Reporter) Resync() {}
+func (r *Reporter) Resync() {
+	select {
+	case r.resync <- struct{}{}:
+	default: // one is asked for already
+	}
+}
+
+// Run reports until ctx is done, waits for the reports under way and returns nil.
+// It is called once.
+func (r *Reporter) Run(ctx context.Context) error {
+	s := session{
+		r: r, ctx: ctx,
+		acked:   map[health.Target]health.Vote{},
+		backoff: retryMin,
+		replies: make(chan reply, 2), // one batch and one heartbeat at most
+	}
+	beat := time.NewTicker(r.cfg.Heartbeat)
+	defer beat.Stop()
+	retry := time.NewTimer(0)
+	retry.Stop()
+	defer s.wg.Wait()
+	defer s.abort()
+	leader := r.cfg.LeaderChanged()
+	changed := r.cfg.Votes.Changed()
+	s.offer(true)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-beat.C:
+			s.offer(true)
+		case <-changed:
+			changed = r.cfg.Votes.Changed()
+			s.offer(false)
+		case <-retry.C:
+			s.waiting = false
+			s.offer(false)
+		case <-r.resync:
+			s.full = true
+			s.offer(false)
+		case <-leader:
+			leader = r.cfg.LeaderChanged()
+			// What the old leader has not answered it never will.
+			s.abort()
+			s.backoff, s.waiting = retryMin, false
+			s.offer(true)
+		case re := <-s.replies:
+			if pause := s.take(re); pause > 0 {
+				s.waiting = true
+				retry.Reset(pause)
+			} else {
+				s.offer(false)
+			}
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package probe
+
+import "time"
+
+// isBlind reports whether this node's failures say nothing about the endpoints.
+func (l *loop) isBlind() bool { return l.canary.blind() || !l.isolated.IsZero() }
+
+// updateBlind makes votes follow when blindness begins or ends.
+func (l *loop) updateBlind(now time.Time) {
+	blind := l.isBlind()
+	if blind == l.blind {
+		return
+	}
+	l.blind = blind
+	if blind {
+		why := "no canary answers"
+		if !l.canary.blind() {
+			why = "every target of every other cluster and every peer failed"
+		}
+		l.p.log.Warn("observer is blind; its votes are unknown", "reason", why)
+		clear(l.held)
+		l.recomputeAll(now)
+		return
+	}
+	l.p.log.Info("observer sees again")
+	l.doubt(ReasonBlind, now)
+}
+
+// believes reports whether the bad results of s may be held against its endpoint:
+// the canaries have answered since they began and, when no peer can be heard,
+// some host of another cluster has. It may find that this node is cut off.
+func (l *loop) believes(s *probeState) bool {
+	since := s.h.runSince
+	if len(l.p.cfg.Canaries) > 0 && l.canary.proven.Before(since) {
+		return false
+	}
+	if l.peersReachable() {
+		return true
+	}
+	unrelated, silent := 0, 0
+	for _, c := range l.clusters {
+		if _, own := c.probes[s]; own {
+			continue
+		}
+		unrelated++
+		if !c.alive.Before(since) {
+			return true
+		}
+		if c.failing() {
+			silent++
+		}
+	}
+	if unrelated == 0 {
+		return true // there is nothing to compare with
+	}
+	if silent == unrelated {
+		l.isolated = since
+	}
+	return false
+}
+
+func (l *loop) peersReachable() bool {
+	return l.p.cfg.PeersReachable == nil || l.p.cfg.PeersReachable()
+}
+
+// noteReach remembers whether a run of s reached anybody; if it did, the network
+// is not lost.
+func (l *loop) noteReach(s *probeState, reached bool, now time.Time) {
+	s.failing = !reached
+	if !reached {
+		return
+	}
+	for _, t := range s.targets {
+		l.clusters[t.plan.Target.Cluster].alive = now
+	}
+	l.isolated = time.Time{}
+}
+
+// checkIsolation ends isolation once a peer is heard again.
+func (l *loop) checkIsolation() {
+	if !l.isolated.IsZero() && l.peersReachable() {
+		l.isolated = time.Time{}
+	}
+}

@@ -1,0 +1,364 @@
+package probe
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"encoding/binary"
+	"hash/fnv"
+	"sync"
+	"time"
+
+	"github.com/quorate/quorate/health"
+)
+
+const (
+	// beat is the longest the loop sleeps: stale votes are noticed that late.
+	beat = 500 * time.Millisecond
+	// stallGap is the gap between two turns of the loop that counts as standing
+	// still: three beats, more than a loaded machine needs, less than the shortest
+	// observer lease.
+	stallGap = 3 * beat
+	// minInterval is the least that intervals, timeouts and rechecks may be.
+	minInterval = 100 * time.Millisecond
+
+	defaultInterval    = 10 * time.Second
+	defaultTimeout     = 3 * time.Second
+	defaultConcurrency = 200
+)
+
+// probeState is one probe as the loop sees it. Only the loop touches it.
+type probeState struct {
+	probe   Probe
+	checker checker // nil: the check cannot be made, see unmeasured
+	h       hysteresis
+	targets []*targetState
+	keys    []seriesKey
+	phase   time.Duration // of its start within the interval
+
+	due     time.Time
+	at      int // in the heap, -1: not
+	running bool
+	cancel  context.CancelFunc // of the run under way
+	gone    bool               // no longer in the plan
+
+	completed  time.Time // the last run that counts ended
+	unmeasured Reason    // not empty: the last run failed for a reason of this node
+	failing    bool      // the last run reached nobody
+	certExpiry time.Time
+}
+
+// targetState is one target as the loop sees it.
+type targetState struct {
+	plan TargetPlan
+	all  []*probeState // in the order of plan.All
+	any  []*probeState
+	vote health.Vote
+}
+
+// clusterState is what tells a lost cluster from a lost network.
+type clusterState struct {
+	probes map[*probeState]struct{}
+	alive  time.Time // when a host of it last answered anything
+}
+
+// failing reports whether every probe of the cluster last reached nobody.
+func (c *clusterState) failing() bool {
+	for s := range c.probes {
+		if !s.failing {
+			return false
+		}
+	}
+	return true
+}
+
+// finished is one run that ended.
+type finished struct {
+	s     *probeState
+	epoch uint64
+	o     outcome
+}
+
+// loop is the one scheduler. It starts runs, takes their results and keeps the
+// votes; all its state belongs to the goroutine of Run.
+type loop struct {
+	p     *Prober
+	ctx   context.Context
+	start time.Time // anchors the grid of starts
+
+	probes   map[ProbeID]*probeState
+	targets  map[health.Target]*targetState
+	clusters map[string]*clusterState
+	places   map[placeKey][]*targetState
+	series   map[seriesKey]struct{}
+
+	heap    dueHeap
+	running int
+	wg      sync.WaitGroup
+	results chan finished
+
+	canary        canaryWatch
+	canaryResults chan bool
+	isolated      time.Time // not zero: since when everything and every peer failed
+	blind         bool      // what votes were last computed with
+	held          map[*probeState]struct{}
+
+	epoch   uint64 // grows when what runs under way see stops counting
+	seen    time.Time
+	boot    time.Duration
+	swept   time.Time
+	stalled bool
+
+	changed map[health.Target]*health.Vote // to publish; nil: remove
+}
+
+func newLoop(ctx context.Context, p *Prober) *loop {
+	now := time.Now()
+	l := &loop{
+		p: p, ctx: ctx, start: now, seen: now, swept: now,
+		probes:  map[ProbeID]*probeState{},
+		series:  map[seriesKey]struct{}{},
+		results: make(chan finished, p.cfg.MaxConcurrency), // so that no run waits for the loop
+		held:    map[*probeState]struct{}{},
+		changed: map[health.Target]*health.Vote{},
+
+		canaryResults: make(chan bool, 1),
+	}
+	l.canary.due = now
+	l.boot = p.bootTime()
+	return l
+}
+
+// run turns until ctx is done.
+func (l *loop) run() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	l.adopt(l.p.takePlan(), time.Now())
+	for {
+		now := time.Now()
+		l.startCanaries(now)
+		l.startDue(now)
+		if now.Sub(l.swept) >= beat {
+			l.sweep(now)
+		}
+		l.publish(now)
+		timer.Reset(l.sleep(now))
+		select {
+		case <-l.ctx.Done():
+			l.stop()
+			return
+		case <-timer.C:
+			l.noticeStall(time.Now())
+		case f := <-l.results:
+			// A run that a stall cut in two must not count, so look for one first.
+			l.noticeStall(time.Now())
+			l.finish(f, time.Now())
+		case answered := <-l.canaryResults:
+			l.noticeStall(time.Now())
+			l.canary.end(answered, time.Now())
+			l.retryHeld(time.Now())
+		case <-l.p.planned:
+			l.noticeStall(time.Now())
+			l.adopt(l.p.takePlan(), time.Now())
+		}
+		l.updateBlind(time.Now())
+	}
+}
+
+// stop waits for everything under way; ctx is done, so it is short.
+func (l *loop) stop() {
+	l.wg.Wait()
+	for _, s := range l.probes {
+		if s.checker != nil {
+			s.checker.close()
+		}
+	}
+	for len(l.results) > 0 {
+		if f := <-l.results; f.s.gone && f.s.checker != nil {
+			f.s.checker.close()
+		}
+	}
+}
+
+// sleep returns how long nothing is due.
+func (l *loop) sleep(now time.Time) time.Duration {
+	next := l.swept.Add(beat)
+	if len(l.heap) > 0 && l.running < l.p.cfg.MaxConcurrency && l.heap[0].due.Before(next) {
+		next = l.heap[0].due
+	}
+	if len(l.p.cfg.Canaries) > 0 && !l.canary.running && l.canary.due.Before(next) {
+		next = l.canary.due
+	}
+	return max(next.Sub(now), 0)
+}
+
+// startDue starts what is due, oldest first, as far as there is room.
+func (l *loop) startDue(now time.Time) {
+	for len(l.heap) > 0 && l.running < l.p.cfg.MaxConcurrency && !l.heap[0].due.After(now) {
+		s := heap.Pop(&l.heap).(*probeState)
+		ctx, cancel := context.WithCancel(l.ctx)
+		s.running, s.cancel = true, cancel
+		l.running++
+		probe, c, epoch := s.probe, s.checker, l.epoch
+		l.wg.Go(func() {
+			defer cancel()
+			l.results <- finished{s, epoch, l.p.measure(ctx, probe, c)}
+		})
+	}
+}
+
+func (l *loop) startCanaries(now time.Time) {
+	if len(l.p.cfg.Canaries) == 0 || l.canary.running || l.canary.due.After(now) {
+		return
+	}
+	l.canary.begin(now)
+	l.wg.Go(func() { l.canaryResults <- askCanaries(l.ctx, l.p.canaryDial, l.p.cfg.Canaries) })
+}
+
+// finish takes the result of a run.
+func (l *loop) finish(f finished, now time.Time) {
+	s, o := f.s, f.o
+	l.running--
+	s.running, s.cancel = false, nil
+	if s.gone {
+		if s.checker != nil {
+			s.checker.close()
+		}
+		return
+	}
+	if !o.unmeasured {
+		l.noteReach(s, o.reached, now)
+	}
+	cut := f.epoch != l.epoch
+	aside := !o.OK && (l.isBlind() || cut || o.unmeasured)
+	if aside && l.isBlind() {
+		o.Reason = ReasonCanary
+	}
+	if !o.CertExpiry.IsZero() {
+		s.certExpiry = o.CertExpiry
+		l.showExpiry(s)
+	}
+	for _, k := range s.keys {
+		l.p.metrics.observe(k, o.Reason, o.Took, time.Now())
+	}
+	l.p.keep(s.probe.ID, o.Result)
+
+	s.unmeasured = ""
+	switch {
+	case o.unmeasured:
+		s.unmeasured = o.Reason
+	case !aside:
+		s.completed = now
+		fresh := s.h.run == 0 || s.h.runOK
+		l.turn(s, s.h.add(o.OK, o.Reason, now), now)
+		if !o.OK && fresh && s.h.run > 0 {
+			l.canary.ask(now) // by the time fall is reached we want to know
+		}
+	}
+	if !o.unmeasured && s.h.suspect() && !l.isBlind() {
+		s.due = now.Add(min(s.probe.Check.Recheck, s.probe.Check.Interval))
+	} else {
+		s.due = l.slot(s, now)
+	}
+	heap.Push(&l.heap, s)
+	if o.reached && len(l.held) > 0 {
+		l.retryHeld(now)
+	}
+	l.recompute(s.targets, now)
+}
+
+// slot returns the next start of s on its grid after now. Starts that were
+// missed are not made up for.
+func (l *loop) slot(s *probeState, now time.Time) time.Time {
+	first := l.start.Add(s.phase)
+	if first.After(now) {
+		return first
+	}
+	n := now.Sub(first)/s.probe.Check.Interval + 1
+	return first.Add(n * s.probe.Check.Interval)
+}
+
+// phaseOf spreads probes over the interval, differently on each node.
+func phaseOf(node string, id ProbeID, interval time.Duration) time.Duration {
+	h := fnv.New128a()
+	_, _ = h.Write([]byte(node + "\x00" + string(id))) // a hash never fails
+	return time.Duration(binary.BigEndian.Uint64(h.Sum(nil)) % uint64(interval))
+}
+
+// turn gives s the side its run has reached. Down waits for evidence that this
+// node is not the sick party (G9).
+func (l *loop) turn(s *probeState, reached health.Side, now time.Time) {
+	delete(l.held, s)
+	switch {
+	case reached == health.Up, reached == health.Down && l.believes(s):
+		s.h.turn(reached)
+	case reached == health.Down:
+		l.held[s] = struct{}{}
+		l.canary.ask(now)
+	}
+}
+
+// retryHeld looks again at the probes that wait for evidence.
+func (l *loop) retryHeld(now time.Time) {
+	for s := range l.held {
+		l.turn(s, s.h.reached(), now)
+		l.recompute(s.targets, now)
+	}
+}
+
+// noticeStall looks whether the loop stood still. What was seen before then is
+// doubted, and what is overdue takes its next turn instead of all at once.
+func (l *loop) noticeStall(now time.Time) {
+	gap := now.Sub(l.seen)
+	l.seen = now
+	boot := l.p.bootTime()
+	gap = max(gap, boot-l.boot)
+	l.boot = boot
+	if gap <= stallGap {
+		return
+	}
+	l.p.log.Warn("observer stood still; its votes are unknown until it has probed again", "gap", gap)
+	l.stalled = true
+	l.doubt(ReasonStalled, now)
+	for _, s := range l.heap {
+		if s.due.Before(now) {
+			s.due = l.slot(s, now)
+		}
+	}
+	heap.Init(&l.heap)
+	l.canary.ask(now)
+}
+
+// doubt withholds every probe's side until a new result confirms it.
+func (l *loop) doubt(why Reason, now time.Time) {
+	l.epoch++
+	clear(l.held)
+	for _, s := range l.probes {
+		s.h.doubt(why)
+	}
+	l.recomputeAll(now)
+}
+
+// sweep looks at what time alone changes.
+func (l *loop) sweep(now time.Time) {
+	l.swept = now
+	l.retryHeld(now)
+	l.checkIsolation()
+	l.updateBlind(now)
+	if l.stalled {
+		l.stalled = false
+		for _, s := range l.probes {
+			l.stalled = l.stalled || !s.h.sure && s.h.why == ReasonStalled
+		}
+	}
+	l.recomputeAll(now)
+}
+
+// withDefaults fills in what a plan left out and holds the lower bounds.
+func (c Check) withDefaults() Check {
+	c.Interval = max(cmp.Or(c.Interval, defaultInterval), minInterval)
+	c.Timeout = max(cmp.Or(c.Timeout, defaultTimeout), minInterval)
+	c.Recheck = max(cmp.Or(c.Recheck, c.Interval/5), minInterval)
+	c.Fall, c.Rise = max(c.Fall, 1), max(c.Rise, 1)
+	return c
+}

@@ -1,0 +1,70 @@
+package probe
+
+import (
+	"time"
+
+	"github.com/quorate/quorate/health"
+)
+
+// opinion is what one probe says at one moment: its side with the reason for it.
+type opinion struct {
+	side   health.Side
+	reason Reason
+}
+
+// opinionOf returns the probe's opinion for a target that calls it stale after d.
+func (s *probeState) opinionOf(d time.Duration, now time.Time) opinion {
+	side, reason := s.h.opinion()
+	if side == health.Unknown {
+		if s.unmeasured != "" {
+			reason = s.unmeasured
+		}
+		return opinion{side, reason}
+	}
+	// A bound that a healthy probe cannot keep would make its vote flap.
+	d = max(d, s.probe.Check.Interval+s.probe.Check.Timeout+beat)
+	if now.Sub(s.completed) > d {
+		reason = ReasonStale
+		if s.unmeasured != "" {
+			reason = s.unmeasured
+		}
+		return opinion{health.Unknown, reason}
+	}
+	return opinion{side, reason}
+}
+
+// combine adds up what a target's checks say: down when any of all is down or
+// every any is, else unknown when something needed is, else up. A target without
+// checks is unknown.
+func combine(all, anyOf []opinion) opinion {
+	best := opinion{health.Up, ReasonOK}
+	if len(all)+len(anyOf) == 0 {
+		return opinion{}
+	}
+	for _, o := range all {
+		switch {
+		case o.side == health.Down:
+			return o
+		case o.side == health.Unknown && best.side == health.Up:
+			best = o
+		}
+	}
+	if len(anyOf) == 0 {
+		return best
+	}
+	group := anyOf[0]
+	for _, o := range anyOf {
+		switch o.side {
+		case health.Up:
+			return best
+		case health.Unknown:
+			if group.side == health.Down {
+				group = o
+			}
+		}
+	}
+	if group.side == health.Down || best.side == health.Up {
+		return group
+	}
+	return best
+}
