@@ -33,6 +33,8 @@ type Result struct {
 
 	Unused   []Note // set keys without behaviour in this version: plan refuses them by name
 	Warnings []Note // what works but is probably not meant
+
+	records []recordPlace
 }
 
 // LoadSpec reads a spec from files and directories. Of a directory all *.yaml

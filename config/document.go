@@ -1,0 +1,327 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Bounds on a document, far above any real one. Aliases are expanded, so a small
+// file could otherwise become a large tree.
+const (
+	maxDepth = 64
+	maxNodes = 1 << 19
+)
+
+// maxErrors bounds a report: a mistake inside an anchor counts at every alias.
+const maxErrors = 1000
+
+// place is where something stands.
+type place struct {
+	text *text
+	line int
+	col  int
+}
+
+// String returns "file:line:col".
+func (p place) String() string { return fmt.Sprintf("%s:%d:%d", p.text.name, p.line, p.col) }
+
+type shape uint8
+
+const (
+	scalarShape shape = iota
+	mappingShape
+	listShape
+)
+
+// node is a YAML value with aliases expanded; a tree of its own, so that trees
+// can be merged in place.
+type node struct {
+	shape shape
+	tag   string // short YAML tag of a scalar: !!str, !!int, !!float, !!bool, !!null, ...
+	text  string
+	at    place
+	keys  []*entry
+	items []*node
+}
+
+type entry struct {
+	key string
+	at  place
+	val *node
+}
+
+func (n *node) entry(key string) *entry {
+	for _, e := range n.keys {
+		if e.key == key {
+			return e
+		}
+	}
+	return nil
+}
+
+// collector gathers everything wrong or remarkable with a set of texts.
+type collector struct {
+	order    map[string]int // of files
+	errs     []FieldError
+	unused   []Note
+	warnings []Note
+}
+
+func newCollector(texts []*text) *collector {
+	c := &collector{order: map[string]int{}}
+	for i, t := range texts {
+		if _, ok := c.order[t.name]; !ok {
+			c.order[t.name] = i
+		}
+	}
+	return c
+}
+
+func (c *collector) errorf(at place, path, format string, args ...any) {
+	if len(c.errs) == maxErrors {
+		return
+	}
+	c.errs = append(c.errs, FieldError{
+		File: at.text.name, Line: at.line, Col: at.col, Path: path,
+		Msg: fmt.Sprintf(format, args...), Source: at.text.line(at.line),
+	})
+}
+
+func noteAt(at place, path, format string, args ...any) Note {
+	return Note{
+		File: at.text.name, Line: at.line, Col: at.col, Path: path,
+		Msg: fmt.Sprintf(format, args...), Source: at.text.line(at.line),
+	}
+}
+
+func (c *collector) unusedf(at place, path, format string, args ...any) {
+	c.unused = append(c.unused, noteAt(at, path, format, args...))
+}
+
+func (c *collector) warnf(at place, path, format string, args ...any) {
+	c.warnings = append(c.warnings, noteAt(at, path, format, args...))
+}
+
+// sorted puts everything in order of position. Equal errors, as two uses of one
+// alias make them, are kept once.
+func (c *collector) sorted() {
+	sortErrors(c.errs, c.order)
+	sortNotes(c.unused, c.order)
+	sortNotes(c.warnings, c.order)
+	c.errs = compact(c.errs)
+	c.unused = compact(c.unused)
+	c.warnings = compact(c.warnings)
+}
+
+func compact[T comparable](list []T) []T {
+	var out []T
+	for i, v := range list {
+		if i == 0 || v != list[i-1] {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// readDocument reads all texts into one merged tree, or reports why not and
+// returns nil.
+func readDocument(c *collector, texts []*text) *node {
+	var root *node
+	for _, t := range texts {
+		n := parseText(c, t)
+		switch {
+		case n == nil:
+		case root == nil:
+			root = n
+		default:
+			merge(c, root, n, "")
+		}
+	}
+	return root
+}
+
+// merge puts the keys of b into a: maps deep, anything else once only.
+func merge(c *collector, a, b *node, path string) {
+	for _, e := range b.keys {
+		p := join(path, e.key)
+		have := a.entry(e.key)
+		switch {
+		case have == nil:
+			a.keys = append(a.keys, e)
+		case have.val.shape == mappingShape && e.val.shape == mappingShape:
+			merge(c, have.val, e.val, p)
+		default:
+			c.errorf(e.val.at, p, "must be set in one file only, is also set at %s", have.val.at)
+		}
+	}
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// parseText reads one text, which must be one mapping.
+func parseText(c *collector, t *text) *node {
+	before := len(c.errs)
+	dec := yaml.NewDecoder(strings.NewReader(t.body))
+	var doc, next yaml.Node
+	start := place{t, 1, 1}
+	if err := dec.Decode(&doc); err != nil {
+		if errors.Is(err, io.EOF) {
+			c.errorf(start, "", "must be a YAML mapping, is empty")
+			return nil
+		}
+		yamlError(c, t, err)
+		return nil
+	}
+	if err := dec.Decode(&next); err == nil {
+		c.errorf(place{t, max(next.Line, 1), max(next.Column, 1)}, "", "must be one YAML document, is several")
+		return nil
+	} else if !errors.Is(err, io.EOF) {
+		yamlError(c, t, err)
+		return nil
+	}
+	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 {
+		c.errorf(start, "", "must be a YAML mapping, is empty")
+		return nil
+	}
+	x := expander{c: c, text: t, active: map[*yaml.Node]bool{}}
+	n := x.expand(doc.Content[0], "", 0)
+	if n == nil || len(c.errs) > before && x.full {
+		return nil
+	}
+	if n.shape != mappingShape {
+		c.errorf(n.at, "", "must be a YAML mapping, is %s", n.describe())
+		return nil
+	}
+	return n
+}
+
+// yamlError reports what the YAML library says in our form.
+func yamlError(c *collector, t *text, err error) {
+	msg := strings.TrimPrefix(err.Error(), "yaml: ")
+	at := place{t, 1, 1}
+	if rest, ok := strings.CutPrefix(msg, "line "); ok {
+		if num, why, ok := strings.Cut(rest, ": "); ok {
+			if n, err := strconv.Atoi(num); err == nil {
+				at.line, msg = min(max(n, 1), len(t.lines)), why
+			}
+		}
+	}
+	c.errorf(at, "", "must be YAML, is not: %s", msg)
+}
+
+// expander turns the library's nodes into ours.
+type expander struct {
+	c      *collector
+	text   *text
+	active map[*yaml.Node]bool // anchors being expanded
+	count  int
+	full   bool // a bound was hit and reported
+}
+
+func (x *expander) expand(y *yaml.Node, path string, depth int) *node {
+	at := place{x.text, y.Line, y.Column}
+	if x.full {
+		return nil
+	}
+	if x.count++; x.count > maxNodes || depth > maxDepth {
+		x.full = true
+		x.c.errorf(at, path, "must be at most %d values and %d levels with its aliases, is more", maxNodes, maxDepth)
+		return nil
+	}
+	switch y.Kind {
+	case yaml.AliasNode:
+		if x.active[y.Alias] {
+			x.full = true
+			x.c.errorf(at, path, "must not contain itself, is an alias of a value around it")
+			return nil
+		}
+		return x.expand(y.Alias, path, depth)
+	case yaml.ScalarNode:
+		return &node{shape: scalarShape, tag: y.ShortTag(), text: y.Value, at: at}
+	case yaml.SequenceNode, yaml.MappingNode:
+		if tag := y.ShortTag(); tag != "!!map" && tag != "!!seq" {
+			x.c.errorf(at, path, "must not carry a tag, is tagged %s", tag)
+		}
+		if y.Anchor != "" {
+			x.active[y] = true
+			defer delete(x.active, y)
+		}
+	default:
+		return nil
+	}
+	if y.Kind == yaml.SequenceNode {
+		n := &node{shape: listShape, at: at}
+		for i, item := range y.Content {
+			if child := x.expand(item, fmt.Sprintf("%s[%d]", path, i), depth+1); child != nil {
+				n.items = append(n.items, child)
+			}
+		}
+		return n
+	}
+	n := &node{shape: mappingShape, at: at}
+	seen := map[string]*entry{}
+	for i := 0; i+1 < len(y.Content); i += 2 {
+		k := y.Content[i]
+		if k.Kind == yaml.AliasNode && k.Alias != nil {
+			k = k.Alias
+		}
+		keyAt := place{x.text, y.Content[i].Line, y.Content[i].Column}
+		switch {
+		case k.Kind != yaml.ScalarNode:
+			x.c.errorf(keyAt, path, "must have plain names as keys, is a key that is a list or mapping")
+			continue
+		case k.ShortTag() == "!!merge":
+			x.c.errorf(keyAt, path, "must not use merge keys, is <<; alias a whole value instead")
+			continue
+		case k.ShortTag() == "!!null":
+			x.c.errorf(keyAt, path, "must have names as keys, is an empty key")
+			continue
+		}
+		p := join(path, k.Value)
+		if old := seen[k.Value]; old != nil {
+			x.c.errorf(keyAt, p, "must be set once, is also set at %d:%d", old.at.line, old.at.col)
+			continue
+		}
+		child := x.expand(y.Content[i+1], p, depth+1)
+		if child == nil {
+			continue
+		}
+		if v := y.Content[i+1]; v.Style&yaml.FlowStyle == 0 && (v.Kind == yaml.MappingNode || v.Kind == yaml.SequenceNode) {
+			child.at = keyAt // a block has no mark of its own; its key says more than its first line
+		}
+		e := &entry{key: k.Value, at: keyAt, val: child}
+		seen[k.Value] = e
+		n.keys = append(n.keys, e)
+	}
+	return n
+}
+
+// describe says in words what a value is, for messages.
+func (n *node) describe() string {
+	switch {
+	case n.shape == mappingShape:
+		return "a mapping"
+	case n.shape == listShape:
+		return "a list"
+	case n.tag == "!!null":
+		return "empty"
+	case n.tag == "!!str":
+		return quote(n.text)
+	case n.tag == "!!bool":
+		return "the boolean " + n.text
+	case n.tag == "!!int", n.tag == "!!float":
+		return "the number " + n.text
+	default:
+		return fmt.Sprintf("%s of type %s", quote(n.text), n.tag)
+	}
+}

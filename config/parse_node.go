@@ -1,0 +1,149 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+
+	"github.com/quorate/quorate/statestore"
+)
+
+func parseNode(texts []*text) (*Node, []FieldError, []Note) {
+	c := newCollector(texts)
+	var n *Node
+	if len(texts) != 1 {
+		c.errorf(place{texts[0], 1, 1}, "", "must be one file, is %d", len(texts))
+	} else if doc := readDocument(c, texts); doc != nil {
+		n = buildNode(c, walker{c}.walk(nodeSchema(), doc, "", false))
+	}
+	c.sorted()
+	if len(c.errs) > 0 {
+		return nil, c.errs, nil
+	}
+	n.Unused = c.unused
+	return n, nil, c.warnings
+}
+
+func buildNode(c *collector, root *value) *Node {
+	id, dns, api, peer := root.child("node"), root.child("dns"), root.child("api"), root.child("peer")
+	observer, logs := root.child("observer"), root.child("log")
+	n := &Node{
+		Name: get[string](id, "name"), Region: get[string](id, "region"), Labels: stringMap(id.child("labels")),
+		Voter: get[string](id, "role") == "voter", Coordinates: list[float64](id, "coordinates"),
+		DataDir: get[string](root, "data_dir"),
+		DNS: NodeDNS{
+			Listen: list[string](dns, "listen"),
+			Advertise: Advertise{
+				Name: get[string](dns.child("advertise"), "name"),
+				IPv4: list[netip.Addr](dns.child("advertise"), "ipv4"),
+				IPv6: list[netip.Addr](dns.child("advertise"), "ipv6"),
+			},
+			NSID: get[string](dns, "nsid"), UDPSize: get[int](dns, "udp_size"),
+		},
+		API: NodeAPI{
+			Listen: get[string](api, "listen"), ExternalURL: get[string](api, "external_url"),
+			MetricsListen: get[string](api.child("metrics"), "listen"),
+		},
+		Peer: NodePeer{
+			Listen: get[string](peer, "listen"), Advertise: get[string](peer, "advertise"), Join: list[string](peer, "join"),
+			JoinTokenFile: get[string](peer, "join_token_file"), Expect: get[int](peer.child("bootstrap"), "expect"), Profile: get[string](peer, "profile"),
+		},
+		Observer: NodeObserver{
+			Enabled: get[bool](observer, "enabled"), MaxConcurrency: get[int](observer, "max_concurrency"),
+			SourceIPv4: get[netip.Addr](observer.child("source"), "ipv4"), SourceIPv6: get[netip.Addr](observer.child("source"), "ipv6"),
+			Canaries: list[string](observer, "canaries"), Allow: list[netip.Prefix](observer, "allow"),
+		},
+		Log:         NodeLog{Format: get[string](logs, "format"), Level: get[string](logs, "level")},
+		MemoryLimit: get[int64](root.child("limits"), "memory"),
+	}
+	if !dns.set("nsid") {
+		n.DNS.NSID = n.Name
+	}
+	if t := api.child("tls"); api.set("tls") {
+		n.API.TLS = &APITLS{Cert: get[string](t, "cert"), Key: get[string](t, "key"), ClientCA: get[string](t, "client_ca")}
+	}
+	if t := peer.child("tls"); peer.set("tls") {
+		n.Peer.TLS = &PeerTLS{CA: get[string](t, "ca"), Cert: get[string](t, "cert"), Key: get[string](t, "key")}
+	}
+	checkNode(c, root, n)
+	return n
+}
+
+// checkNode reports what one key alone cannot show.
+func checkNode(c *collector, root *value, n *Node) {
+	peer := root.child("peer")
+	if peer != nil && !peer.bad && !peer.set("advertise") {
+		host, _, err := net.SplitHostPort(n.Peer.Listen)
+		a, parseErr := netip.ParseAddr(host)
+		switch {
+		case err != nil:
+		case host == "" || parseErr == nil && a.IsUnspecified():
+			c.errorf(peer.at, "peer.advertise", "must be set to where other nodes reach this one, is missing while peer.listen is %s", n.Peer.Listen)
+		default:
+			n.Peer.Advertise = n.Peer.Listen
+		}
+	}
+	if dir := root.child("data_dir"); dir.fine() && n.DataDir == "" {
+		c.errorf(dir.at, dir.path, "must be a directory, is empty")
+	}
+	for _, l := range []*value{root.child("dns").child("listen"), peer.child("join"), root.child("observer").child("canaries")} {
+		seen := map[string]bool{}
+		for _, item := range itemsOf(l) {
+			s, _ := item.v.(string)
+			if s != "" && seen[s] {
+				c.errorf(item.at, item.path, "must be listed once, is %s again", quote(s))
+			}
+			seen[s] = true
+		}
+	}
+	if co := root.child("node").child("coordinates"); co.fine() {
+		if len(n.Coordinates) != 2 || n.Coordinates[0] < -90 || n.Coordinates[0] > 90 {
+			c.errorf(co.at, co.path, "must be latitude (-90 to 90) and longitude (-180 to 180), is not")
+		} else {
+			c.warnf(co.at, co.path, "kept, but no policy of this version uses it")
+		}
+	}
+	if e := peer.child("bootstrap").child("expect"); e.fine() && n.Peer.Expect%2 == 0 && n.Peer.Expect > 0 {
+		c.warnf(e.at, e.path, "%d voters survive no more losses than %d", n.Peer.Expect, n.Peer.Expect-1)
+	}
+	if n.Peer.Expect > 0 && n.Peer.TLS == nil && !peer.bad {
+		e := peer.child("bootstrap").child("expect")
+		c.errorf(e.at, e.path, "must stand next to peer.tls, is without certificates made beforehand; `quorate init` and `quorate join` need no such key")
+	}
+	if n.Peer.Expect > 0 && !n.Voter {
+		e := peer.child("bootstrap").child("expect")
+		c.errorf(e.at, e.path, "must be on a voter, is on a nonvoter")
+	}
+	if !n.Observer.Enabled && len(n.Observer.Canaries) > 0 {
+		cs := root.child("observer").child("canaries")
+		c.warnf(cs.at, cs.path, "unused while observer.enabled is false")
+	}
+	ad := root.child("dns").child("advertise")
+	if l := root.child("dns").child("listen"); l.fine() && l.given && len(n.DNS.Listen) == 0 && ad != nil && ad.given && len(n.DNS.Advertise.IPv4)+len(n.DNS.Advertise.IPv6) > 0 {
+		c.warnf(ad.at, ad.path, "resolvers are sent to a node that answers nobody: dns.listen is empty")
+	}
+}
+
+// CheckRegion returns a warning when no cluster of the spec is in the node's
+// region: usually a typo, since its votes then count as a region of their own.
+func CheckRegion(path string, n *Node, spec *statestore.Spec) []Note {
+	var regions []string
+	for _, c := range spec.Clusters {
+		if c.Region == n.Region {
+			return nil
+		}
+		regions = append(regions, c.Region)
+	}
+	return []Note{{File: path, Path: "node.region", Msg: "no cluster is in region " + n.Region + "; clusters are in " + joinNames(compactNames(regions))}}
+}
+
+func compactNames(names []string) []string {
+	seen := map[string]bool{}
+	var out []string
+	for _, n := range names {
+		if !seen[n] {
+			seen[n] = true
+			out = append(out, n)
+		}
+	}
+	return out
+}

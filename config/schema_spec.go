@@ -1,0 +1,344 @@
+package config
+
+import "time"
+
+// specSchema declares every key of spec.yaml.
+func specSchema() *schema {
+	return object(
+		key("version", "Version of this schema.", integer(1, 1).req()),
+		key("defaults", "What services and checks get that say nothing themselves.", object(
+			key("ttl", "How long resolvers may keep an answer.", ttlSchema(true)),
+			key("check", "When to probe, and when a vote turns.", object(timing(true)...)),
+			key("quorum", "How votes become a verdict.", object(quorum(true)...)),
+			key("on_all_down", "What a service answers when no candidate is up.", onAllDown().dflt("serve_last")),
+			key("on_stale", "What a node answers once it has not heard a leader for longer.", object(onStale(true)...)),
+			key("answer", "How much one answer names.", object(answer(true)...)),
+		)),
+		key("zones", "The delegated zones.", mapOf(fqdn(), zone()).req().min(1)),
+		key("dns", "What all nodes answer alike.", object(
+			key("cookies", "DNS cookies.", object(
+				key("secret", "The secret all nodes share.", secretName()),
+				key("previous", "The secret before, during a rollover.", secretName()),
+			).unless()),
+			key("owner_records", "Publish _owner.SERVICE TXT with the ownership token.", boolean().unless("false")),
+		).nothing().unless()),
+		key("regions", "Where a region is, and which clients count as inside it.", mapOf(label(), object(
+			key("coordinates", "Latitude and longitude.", coordinates()),
+			key("countries", "Country codes.", listOf(code())),
+		)).nothing().unless()),
+		key("clusters", "The places that serve.", mapOf(label(), cluster()).req().min(1)),
+		key("checks", "Checks that services name.", mapOf(label(), check(false))),
+		key("services", "The routed names.", mapOf(label(), service()).req()),
+		key("approvals", "How many people must sign a cutover.", mapOf(label(), object(
+			key("required", "Signatures.", integer(1, 9)),
+			key("waivers_required", "Signatures when a gate is waived.", integer(1, 9)),
+			key("from", "Roles that may sign.", listOf(label())),
+			key("proposer_may_approve", "Whether the proposer's signature counts.", boolean()),
+			key("ttl", "How long a proposal stays open.", duration(time.Minute, 7*day)),
+			key("remind", "When approvers are reminded.", listOf(duration(time.Second, 7*day))),
+			key("break_glass", "Roles that may sign in an emergency.", listOf(label())),
+		)).nothing().unless()),
+		key("access", "Who may do what. Without roles: viewer, operator, approver, admin.", object(
+			key("oidc", "Sign-on of people.", object(
+				key("issuer", "URL of the provider.", webURL()),
+				key("client_id", "Client id.", str()),
+				key("client_secret", "Client secret.", secretRef()),
+				key("groups_claim", "Claim that holds the groups.", str()),
+			).nothing()),
+			key("roles", "Roles by name.", mapOf(label(), object(
+				key("groups", "Groups whose members have the role.", listOf(str())),
+				key("tokens", "Tokens that have the role.", listOf(str())),
+				key("can", "Capabilities.", listOf(enum("read", "drain", "freeze", "override", "propose", "approve", "waive", "apply", "admin", "*")).req().min(1)),
+				key("services", "Services it is for; none or \"*\": all.", listOf(scalar("label or *", "the name of a service or *", func(s string) (any, bool) {
+					return s, s == "*" || isLabel(s)
+				}))),
+			))),
+			key("signers", "Ed25519 public keys of people whose approvals must be signed.", mapOf(scalar("user", "a user name", func(s string) (any, bool) {
+				return s, s != "" && len(s) <= 128
+			}), str()).nothing().unless()),
+			key("console_anonymous", "What the console shows without login.", enum("none", "read").nothing().unless("none")),
+		)),
+		key("safety", "Rules judged on the state after a change.", object(
+			key("min_serving_clusters", "Clusters a service must keep.", integer(1, 255).dflt("1")),
+			key("max_drained", "Clusters drained at once; 0: no bound.", integer(0, 255).dflt("1")),
+			key("max_automatic_changes", "What automation may change before it freezes.", object(
+				key("causes", "Clusters lost; all services of one are one cause.", integer(1, 1000).dflt("4")),
+				key("per", "In this time.", duration(time.Second, day).dflt("10m")),
+				key("then", "What happens next.", enum("freeze").dflt("freeze")),
+			)),
+			key("plan", "How much one plan may change without force.", object(
+				key("max_update_ratio", "Part of the objects that change.", decimal(0, 1).dflt("0.3")),
+				key("max_delete_ratio", "Part of the objects that go.", decimal(0, 1).dflt("0.3")),
+				key("ns_changes", "Whether a change of name servers needs force.", enum("need_force", "allow").dflt("need_force")),
+			)),
+			key("flap", "How a target that flaps is held out.", object(
+				key("half_life", "In which a penalty halves.", duration(time.Second, day)),
+				key("suppress", "Penalty from which it is held out.", decimal(0, 1000)),
+				key("reuse", "Penalty below which it returns.", decimal(0, 1000)),
+			).nothing()),
+		)),
+		key("notify", "Who is told what.", notify().nothing().unless()),
+		key("audit", "Where the head of the audit chain is sent.", object(
+			key("sink", "A receiver.", label()),
+			key("every", "Records between two sends.", integer(1, 1_000_000)),
+		).nothing().unless()),
+		key("retention", "How much history is kept.", object(
+			key("events", "Age of the oldest event.", duration(time.Hour, 3650*day).dflt("90d")),
+			key("revisions", "Revisions of the spec.", integer(1, 10_000).dflt("200")),
+			key("probe_samples", "Age of the oldest probe sample.", duration(time.Minute, 365*day).nothing()),
+		)),
+	)
+}
+
+// timing holds the keys that say when a check probes. Defaults stand only in
+// defaults.check; a check without a key takes them from there.
+func timing(withDefaults bool) []field {
+	fields := []field{
+		key("interval", "Time between two probes.", duration(shortest, time.Hour).dflt("10s")),
+		key("timeout", "Time a probe may take; at most the interval.", duration(shortest, time.Hour).dflt("3s")),
+		key("fall", "Bad results in a row that turn the vote down.", integer(1, 100).dflt("3")),
+		key("rise", "Good results in a row that turn the vote up.", integer(1, 100).dflt("2")),
+		key("recheck", "Time between probes after a contrary result; interval/5 when not set, at least 100ms.", duration(shortest, time.Hour)),
+	}
+	return strip(fields, withDefaults)
+}
+
+// strip removes the defaults of fields that inherit.
+func strip(fields []field, withDefaults bool) []field {
+	if !withDefaults {
+		for _, f := range fields {
+			f.s.def = ""
+		}
+	}
+	return fields
+}
+
+func quorum(withDefaults bool) []field {
+	return strip([]field{
+		key("observers", "Label selector over nodes; empty: all.", selector()),
+		key("down", "Regions that turn a verdict down; a number below a majority is refused.", threshold().dflt("majority")),
+		key("up", "Regions that turn a verdict up; a number below a majority is refused.", threshold().dflt("majority")),
+		key("group_by", "What has one vote.", enum("region").dflt("region")),
+		key("min_votes", "Fewer eligible regions are refused by plan.", integer(1, 255).dflt("2")),
+		key("stale_after", "An observer whose last probe is older votes unknown.", staleAfter().dflt("3x")),
+	}, withDefaults)
+}
+
+// A TTL above a week outlives any failover and most mistakes.
+const longestTTL = 7 * day
+
+func ttlSchema(withDefaults bool) *schema {
+	return union(object(strip([]field{
+		key("normal", "Most of the time.", seconds(time.Second, longestTTL).dflt("30s")),
+		key("changing", "While a target of the service is suspect; at most normal.", seconds(time.Second, longestTTL).dflt("5s")),
+	}, withDefaults)...), seconds(time.Second, longestTTL))
+}
+
+func onAllDown() *schema {
+	return union(enum("serve_last", "serve_all", "nodata", "servfail"), object(
+		key("sorry", "Addresses to answer instead.", union(addr(), listOf(addr()).min(1)).req()),
+	).opt())
+}
+
+func onStale(withDefaults bool) []field {
+	return strip([]field{
+		key("after", "Time without a leader.", duration(time.Second, 30*day).dflt("30s")),
+		key("answer", "What is answered then.", enum("keep", "servfail", "refuse").dflt("keep")),
+	}, withDefaults)
+}
+
+func answer(withDefaults bool) []field {
+	return strip([]field{
+		key("clusters", "Clusters named in one answer.", integer(1, 64).dflt("1")),
+		key("addresses", "At most this many of their endpoints that are up.", integer(1, 64).dflt("8")),
+	}, withDefaults)
+}
+
+func zone() *schema {
+	return object(
+		key("soa", "The SOA record; its serial is derived.", object(
+			key("mname", "Primary name server; auto: that of the first voter by name.", scalar("auto or a name", "auto or a domain name", func(s string) (any, bool) {
+				if s == "auto" {
+					return "", true
+				}
+				v, must := fqdn().parse(s)
+				return v, must == ""
+			}).dflt("auto")),
+			key("rname", "Mailbox as a name; hostmaster.ZONE when not set.", fqdn()),
+			key("refresh", "SOA refresh.", seconds(time.Second, longestTTL).dflt("1h")),
+			key("retry", "SOA retry.", seconds(time.Second, longestTTL).dflt("15m")),
+			key("expire", "SOA expire.", seconds(time.Second, 365*day).dflt("7d")),
+			key("negative_ttl", "How long resolvers may keep that a name is not there.", seconds(time.Second, day).dflt("30s")),
+		)),
+		key("ns", "Name servers; auto: ns-NODE.ZONE, or dns.advertise.name, of each node that answers.", union(enum("auto"), listOf(fqdn()).min(1))),
+		key("ns_ttl", "TTL of NS and glue.", seconds(time.Second, longestTTL).dflt("1h")),
+		key("records", "Static records: owner, type, data in presentation format.", mapOf(ownerName(), mapOf(recordType(), listOf(str()).min(1)))),
+		key("zone_file", "A master file with static records.", filePath().nothing().unless("")),
+		key("updates", "Dynamic updates (RFC 2136).", object(
+			key("tsig", "TSIG keys by name.", mapOf(fqdn(), object(
+				key("algorithm", "MAC algorithm.", enum("hmac-sha256", "hmac-sha384", "hmac-sha512")),
+				key("secret", "Name of the secret.", secretName()),
+			))),
+			key("allow", "NAME/TYPE patterns that may be updated.", listOf(str())),
+		).nothing().unless()),
+		key("dnssec", "Online signing.", object(
+			key("mode", "Whether answers are signed.", enum("off", "on").unless("off")),
+			key("algorithm", "Signing algorithm.", enum("ecdsap256sha256", "ed25519")),
+			key("denial", "How denial is proved.", enum("compact", "nsec3")),
+			key("signatures_valid", "Validity of signatures.", duration(time.Hour, 60*day)),
+			key("ksk", "Key signing key.", secretRef()),
+			key("zsk", "Zone signing key.", secretRef()),
+		).nothing().unless()),
+	)
+}
+
+func cluster() *schema {
+	return object(
+		key("id", "Number of the cluster, unique; identity.", integer(1, 255)),
+		key("region", "Where it is.", label().req()),
+		key("labels", "What selectors match.", mapOf(labelKey(), labelValue())),
+		key("ipv4", "IPv4 endpoints.", listOf(addr4())),
+		key("ipv6", "IPv6 endpoints.", listOf(addr6())),
+		key("cidrs", "Networks whose clients are local to it.", listOf(prefix())),
+		key("capacity", "Default weight; all clusters of a service or none.", integer(1, 1_000_000)),
+		key("capacity_from", "Where the cluster reports what it can take.", object(
+			key("http", "A JSON document.", object(
+				key("path", "Path.", urlPath()),
+				key("port", "Port.", port()),
+				key("json", "JSONPath of the number.", str()),
+				key("max_age", "Age from which it is unknown.", duration(time.Second, day)),
+				key("change", "Percent of change that is replicated.", integer(0, 100)),
+			)),
+			key("prometheus", "A metric.", object(
+				key("url", "Where it is scraped.", hookURL()),
+				key("metric", "Name.", str()),
+				key("of", "Metric it is a part of.", str()),
+				key("labels", "Labels.", mapOf(labelKey(), str())),
+				key("max_age", "Age from which it is unknown.", duration(time.Second, day)),
+				key("change", "Percent of change that is replicated.", integer(0, 100)),
+			)),
+		).nothing()),
+		key("check", "The front door, which counts for every service.", check(true).opt()),
+		key("hostname", "Resolved by the observers instead of addresses.", fqdn().nothing()),
+	)
+}
+
+func port() *schema { return integer(1, 65535) }
+
+// check declares a check; an inline one may have a name.
+func check(inline bool) *schema {
+	var fields []field
+	if inline {
+		fields = append(fields, key("name", "Name in votes and metrics; \"check\" when not set.", label()))
+	}
+	fields = append(fields, timing(false)...)
+	fields = append(fields,
+		key("http", "A request over HTTP.", request("80", false)),
+		key("https", "A request over HTTPS.", request("443", true)),
+		key("tcp", "A connection.", object(
+			key("port", "Port.", port().req()),
+			key("send", "What is sent.", str().nothing().unless("")),
+			key("expect", "What must come back.", str().nothing().unless("")),
+		).opt()),
+		key("grpc", "A gRPC health check.", object(
+			key("port", "Port.", port()),
+			key("service", "Service asked for.", str()),
+			key("tls", "How the server is verified.", tlsOptions()),
+		).nothing()),
+		key("dns", "A DNS query.", object(
+			key("port", "Port.", port()),
+			key("name", "Name asked for.", fqdn()),
+			key("type", "Type asked for.", str()),
+			key("expect", "What must come back.", object(
+				key("rcode", "Response code.", str()),
+				key("answer_regex", "What an answer must match.", regex()),
+			)),
+		).nothing()),
+		key("tls", "A TLS handshake.", object(
+			key("port", "Port.", port()),
+			key("server_name", "SNI.", hostPattern()),
+			key("alpn", "Protocols offered.", listOf(str())),
+			key("warn", "What makes it degraded.", warn()),
+		).nothing()),
+		key("icmp", "Pings.", object(
+			key("count", "Pings in a probe.", integer(1, 100)),
+			key("expect", "What must come back.", object(
+				key("max_loss", "Part that may be lost.", decimal(0, 1)),
+			)),
+		).nothing()),
+	)
+	return object(fields...).opt()
+}
+
+func warn() *schema {
+	return object(
+		key("cert_expires_after", "Certificate that expires sooner.", duration(time.Minute, 365*day)),
+		key("max_latency", "Slower responses.", duration(time.Millisecond, time.Hour)),
+	)
+}
+
+func tlsOptions() *schema {
+	return object(
+		key("server_name", "SNI and verified name; host when not set.", hostPattern()),
+		key("verify", "Whether the certificate is verified.", boolean().dflt("true")),
+		key("ca", "Secret with the CA.", secretRef().nothing().unless()),
+	)
+}
+
+func request(defaultPort string, secure bool) *schema {
+	host := "Host header; the endpoint's address when not set."
+	if secure {
+		host = "Host header and SNI; for a service {service}.{zone} when not set."
+	}
+	fields := []field{
+		key("port", "Port.", port().dflt(defaultPort)),
+		key("method", "Method.", enum("GET", "HEAD", "OPTIONS", "POST").dflt("GET")),
+		key("path", "Path and query.", urlPath().dflt("/")),
+		key("host", host, hostPattern()),
+		key("headers", "Headers sent.", mapOf(headerName(), str())),
+		key("reuse", "Keep the connection between probes.", boolean().dflt("false")),
+		key("expect", "What makes a response good.", object(
+			key("status", "Statuses and ranges.", listOf(statusRange()).min(1).dflt("200-299")),
+			key("body_regex", "What the body must match.", regex()),
+			key("header", "Regexes that headers must match.", mapOf(headerName(), regex()).nothing().unless()),
+			key("json", "JSONPaths and their values.", mapOf(str(), scalarValue()).nothing().unless()),
+			key("max_latency", "Slower responses are bad.", duration(time.Millisecond, time.Hour).nothing()),
+			key("max_body", "Bytes of the body that are read.", size(0, 1<<20).nothing().unless("64KiB")),
+		)),
+		key("warn", "What makes a target degraded.", warn().nothing().unless()),
+	}
+	if secure {
+		fields = append(fields, key("tls", "How the server is verified.", tlsOptions()))
+	}
+	return object(fields...).opt()
+}
+
+// secretName is the name of a secret, whose value stands in each node's own file.
+func secretName() *schema {
+	return scalar("secret name", "the name of a secret", func(s string) (any, bool) { return s, s == "" || isLabel(s) }).unless("")
+}
+
+func secretRef() *schema {
+	return object(key("secret", "Name in node.yaml's secrets.", secretName())).unless()
+}
+
+// scalarValue is any scalar, as its text.
+func scalarValue() *schema {
+	s := str()
+	s.typ, s.must = "scalar", "a string, number or boolean"
+	s.tags = []string{"!!str", "!!int", "!!float", "!!bool"}
+	return s
+}
+
+func coordinates() *schema {
+	s := listOf(decimal(-180, 180))
+	s.typ, s.least = "latitude and longitude", 2
+	return s
+}
+
+// code is a country or continent code.
+func code() *schema {
+	return scalar("code", "a country or continent code of two capitals", func(s string) (any, bool) {
+		return s, len(s) == 2 && s[0] >= 'A' && s[0] <= 'Z' && s[1] >= 'A' && s[1] <= 'Z'
+	})
+}

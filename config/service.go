@@ -1,0 +1,416 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/quorate/quorate/statestore"
+)
+
+func (b *specBuilder) services() {
+	each(b.root, "services", func(name string, v *value) {
+		s := &statestore.Service{Owner: get[string](v, "owner")}
+		b.spec.Services[name] = s
+		s.Zone = b.serviceZone(v)
+		s.Names = []string{name}
+		if v.set("names") {
+			s.Names = list[string](v, "names")
+		}
+		b.once(v.child("names"))
+		candidates := b.candidates(s, v)
+		b.policy(s, v, candidates)
+		b.quorum(s, v)
+		b.serviceChecks(name, s, v, candidates)
+		s.TTL = b.ttl(v)
+		s.OnAllDown = b.onAllDown(v.child("on_all_down"))
+		stale, answer := b.defaults.child("on_stale"), b.defaults.child("answer")
+		s.OnStale = statestore.OnStale{
+			After:  pick[statestore.Duration]("after", v.child("on_stale"), stale),
+			Answer: statestore.StaleAnswer(pick[string]("answer", v.child("on_stale"), stale)),
+		}
+		s.Answer = statestore.Answer{
+			Clusters:  pick[int]("clusters", v.child("answer"), answer),
+			Addresses: pick[int]("addresses", v.child("answer"), answer),
+		}
+		b.stateful(v, candidates)
+		b.serviceWarnings(s, v, candidates)
+	})
+}
+
+func (b *specBuilder) serviceZone(v *value) string {
+	zones := b.root.child("zones")
+	if v.set("zone") {
+		z := v.child("zone")
+		name := get[string](v, "zone")
+		if z.fine() && !b.known("zones", name) {
+			b.errorf(z, "must be a zone, is %s", b.unknown("zones", name))
+		}
+		return name
+	}
+	switch {
+	case zones == nil || len(zones.keys) == 0:
+		return "" // reported at zones
+	case len(zones.keys) > 1:
+		b.c.errorf(v.at, join(v.path, "zone"), "must be set, is missing; zones are %s", joinNames(zones.keys))
+		return ""
+	}
+	return zones.keys[0]
+}
+
+// candidates fills in the selector and returns the clusters it picks, sorted.
+func (b *specBuilder) candidates(s *statestore.Service, v *value) []string {
+	sel := v.child("clusters")
+	s.Clusters = statestore.Selector{Match: get[string](sel, "match"), Only: list[string](sel, "only"), Exclude: list[string](sel, "exclude")}
+	if sel == nil {
+		return nil
+	}
+	for _, k := range []string{"only", "exclude"} {
+		b.once(sel.child(k))
+		for _, item := range itemsOf(sel.child(k)) {
+			if n, ok := item.v.(string); ok && item.fine() && !b.known("clusters", n) {
+				b.errorf(item, "must be a cluster, is %s", b.unknown("clusters", n))
+			}
+		}
+	}
+	if s.Clusters.Match != "" && sel.set("only") {
+		b.errorf(sel.child("match"), "must not stand next to only, is %s", quote(s.Clusters.Match))
+	}
+	if only := sel.child("only"); only != nil && only.bad || sel.set("match") && sel.child("match").bad || sel.bad {
+		return nil
+	}
+	match, err := labels.Parse(s.Clusters.Match)
+	if err != nil {
+		return nil // reported by the walk
+	}
+	var picked []string
+	for _, n := range slices.Sorted(maps.Keys(b.spec.Clusters)) {
+		c := b.spec.Clusters[n]
+		if sel.set("only") && !slices.Contains(s.Clusters.Only, n) || slices.Contains(s.Clusters.Exclude, n) {
+			continue
+		}
+		if match.Matches(labels.Set(c.Labels)) {
+			picked = append(picked, n)
+		}
+	}
+	if len(picked) == 0 && len(b.spec.Clusters) > 0 && !anyBad(sel.child("only")) {
+		at := sel
+		if !sel.given {
+			at = v
+		}
+		b.c.errorf(at.at, join(v.path, "clusters"), "must pick at least one cluster, is none of %s", strings.Join(firstNames(b.root.child("clusters").keys), ", "))
+	}
+	return picked
+}
+
+func anyBad(v *value) bool {
+	return slices.ContainsFunc(itemsOf(v), func(i *value) bool { return i.bad })
+}
+
+// policyKeys are the keys that belong to one type of policy. The others go with any.
+var policyKeys = map[string][]string{"failover": {"order"}, "weighted": {"weights", "sticky"}, "geo": {"map"}, "latency": nil}
+
+func (b *specBuilder) policy(s *statestore.Service, v *value, candidates []string) {
+	p := v.child("policy")
+	if !p.fine() {
+		return
+	}
+	kind := p.child("type")
+	if !kind.fine() {
+		return
+	}
+	typ := get[string](p, "type")
+	for _, k := range []string{"order", "weights", "map"} {
+		if p.set(k) && !slices.Contains(policyKeys[typ], k) {
+			allowed := "allowed: " + strings.Join(policyKeys[typ], ", ")
+			if len(policyKeys[typ]) == 0 {
+				allowed = "it has no keys of its own"
+			}
+			b.c.errorf(p.keyAt[k], join(p.path, k), "not allowed with type %q (%s)", typ, allowed)
+			p.child(k).bad = true
+		}
+	}
+	s.Policy.Type = statestore.PolicyType(typ)
+	switch s.Policy.Type {
+	case statestore.Failover:
+		b.order(s, p, candidates)
+	case statestore.Weighted:
+		b.weights(s, p, candidates)
+	default:
+		// Noted by the walk; plan refuses it. Equal weights keep the spec whole.
+		s.Policy.Type = statestore.Weighted
+		s.Policy.Weights = equal(candidates)
+	}
+}
+
+func equal(candidates []string) map[string]int {
+	w := make(map[string]int, len(candidates))
+	for _, c := range candidates {
+		w[c] = 1
+	}
+	return w
+}
+
+func (b *specBuilder) order(s *statestore.Service, p *value, candidates []string) {
+	if !p.set("order") {
+		b.c.errorf(p.at, join(p.path, "order"), "must list the candidates, best first, is missing; candidates are %s", strings.Join(candidates, ", "))
+		return
+	}
+	order := p.child("order")
+	if !order.fine() {
+		return
+	}
+	b.once(order)
+	s.Policy.Order = list[string](p, "order")
+	if len(candidates) == 0 {
+		return
+	}
+	for _, item := range order.items {
+		b.candidate(item, candidates)
+	}
+	var missing []string
+	for _, c := range candidates {
+		if !slices.Contains(s.Policy.Order, c) {
+			missing = append(missing, c)
+		}
+	}
+	if len(missing) > 0 && !anyBad(order) {
+		b.errorf(order, "must list all candidates, is without %s", strings.Join(missing, ", "))
+	}
+}
+
+// candidate reports a name that is no candidate of the service.
+func (b *specBuilder) candidate(item *value, candidates []string) {
+	n, ok := item.v.(string)
+	if !ok || !item.fine() || slices.Contains(candidates, n) {
+		return
+	}
+	if b.known("clusters", n) {
+		b.errorf(item, "must be a candidate of the service (%s), is %s, which clusters leaves out", strings.Join(candidates, ", "), quote(n))
+		return
+	}
+	b.errorf(item, "must be a candidate of the service (%s), is %s", strings.Join(candidates, ", "), quote(n))
+}
+
+// weights fills in the weight of every candidate: declared, else by capacity, else
+// equal. A partial declaration is refused, since what it means for the others is a
+// guess.
+func (b *specBuilder) weights(s *statestore.Service, p *value, candidates []string) {
+	if !p.set("weights") {
+		s.Policy.Weights = b.capacities(p, candidates)
+		return
+	}
+	w := p.child("weights")
+	if !w.fine() || len(candidates) == 0 {
+		return
+	}
+	rest, hasRest := 0, w.set("default")
+	if hasRest {
+		rest = get[int](w, "default")
+	}
+	s.Policy.Weights = map[string]int{}
+	var missing []string
+	for _, c := range candidates {
+		switch {
+		case w.set(c):
+			s.Policy.Weights[c] = get[int](w, c)
+		case hasRest:
+			s.Policy.Weights[c] = rest
+		default:
+			missing = append(missing, c)
+		}
+	}
+	wrong := false
+	for _, k := range w.keys {
+		if k != "default" && !slices.Contains(candidates, k) {
+			wrong = true
+			b.keyErrorf(w, k, "must be a candidate of the service (%s) or default, is %s", strings.Join(candidates, ", "), quote(k))
+		}
+		wrong = wrong || w.child(k).bad
+	}
+	switch {
+	case wrong:
+	case len(missing) > 0:
+		b.errorf(w, "must give all candidates a weight or have default, is without %s", strings.Join(missing, ", "))
+	case !slices.ContainsFunc(candidates, func(c string) bool { return s.Policy.Weights[c] > 0 }):
+		b.errorf(w, "must give a candidate a weight above 0, is 0 for all")
+	}
+}
+
+func (b *specBuilder) capacities(p *value, candidates []string) map[string]int {
+	w := make(map[string]int, len(candidates))
+	var without []string
+	for _, c := range candidates {
+		if w[c] = b.spec.Clusters[c].Capacity; w[c] == 0 {
+			without = append(without, c)
+		}
+	}
+	switch {
+	case len(without) == len(candidates):
+		return equal(candidates)
+	case len(without) > 0:
+		b.c.errorf(p.at, p.path, "must have a capacity in all candidate clusters, in none, or weights, is without in %s", strings.Join(without, ", "))
+	}
+	return w
+}
+
+func (b *specBuilder) quorum(s *statestore.Service, v *value) {
+	own, base := v.child("quorum"), b.defaults.child("quorum")
+	s.Quorum = statestore.Quorum{
+		Observers: pick[string]("observers", own, base),
+		Down:      pick[statestore.Threshold]("down", own, base),
+		Up:        pick[statestore.Threshold]("up", own, base),
+		MinVotes:  pick[int]("min_votes", own, base),
+	}
+	if at := givenAt("min_votes", own, base); at.fine() && s.Quorum.MinVotes == 1 {
+		b.c.warnf(at.at, at.path, "1 lets a single region decide alone what is down; two regions or more are meant")
+	}
+}
+
+func (b *specBuilder) serviceChecks(name string, s *statestore.Service, v *value, candidates []string) {
+	sc := &scope{name: name, zone: strings.TrimSuffix(s.Zone, "."), quorum: v.child("quorum")}
+	if len(s.Names) > 0 {
+		sc.name = s.Names[0]
+	}
+	checks := v.child("checks")
+	if v.set("check") && v.set("checks") {
+		b.c.errorf(v.keyAt["check"], join(v.path, "check"), "must not stand next to checks, is a second declaration")
+	}
+	if ch := v.child("check"); v.set("check") && ch.fine() {
+		if c := b.check(ch, "check", sc); c != nil {
+			s.Checks.All = append(s.Checks.All, c)
+		}
+	}
+	all := b.named(checks.child("all"), sc)
+	anyOf := b.named(checks.child("any"), sc)
+	s.Checks.All = append(s.Checks.All, all...)
+	s.Checks.Any = append(s.Checks.Any, anyOf...)
+	for _, item := range itemsOf(checks.child("any")) {
+		for _, other := range itemsOf(checks.child("all")) {
+			if item.fine() && other.fine() && item.text == other.text {
+				b.errorf(item, "must stand in all or in any, is in both")
+			}
+		}
+	}
+	if v.set("check") || len(itemsOf(checks.child("all")))+len(itemsOf(checks.child("any"))) > 0 {
+		return
+	}
+	for _, c := range candidates {
+		if cl := b.root.child("clusters").child(c); !cl.set("check") {
+			b.c.errorf(v.at, join(v.path, "check"), "must be set, is missing, and cluster %s has no check of its own", c)
+			return
+		}
+	}
+}
+
+// named inlines the checks of a list of names.
+func (b *specBuilder) named(v *value, sc *scope) []*statestore.Check {
+	b.once(v)
+	var out []*statestore.Check
+	for _, item := range itemsOf(v) {
+		n, ok := item.v.(string)
+		if !ok || !item.fine() {
+			continue
+		}
+		ch := b.root.child("checks").child(n)
+		if ch == nil {
+			b.errorf(item, "must be a check, is %s", b.unknown("checks", n))
+			continue
+		}
+		if ch.bad {
+			continue
+		}
+		if c := b.check(ch, n, sc); c != nil {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// stateful checks the one reference that later needs to be right.
+func (b *specBuilder) stateful(v *value, candidates []string) {
+	if st := v.child("stateful"); st.fine() && len(candidates) > 0 {
+		if p := st.child("preferred"); p.fine() {
+			b.candidate(p, candidates)
+		}
+	}
+}
+
+// slowTTL is a TTL from which failing over is slow whatever is detected.
+const slowTTL = 5 * time.Minute
+
+func (b *specBuilder) serviceWarnings(s *statestore.Service, v *value, candidates []string) {
+	at := v.child("ttl")
+	if at == nil || !at.given {
+		at = b.defaults.child("ttl")
+	}
+	if !at.fine() || !at.given {
+		at = nil
+	}
+	if at != nil && s.TTL.Normal.D() > slowTTL {
+		b.c.warnf(at.at, at.path, "%s keeps resolvers on a lost cluster that long; %s or less is usual", short(s.TTL.Normal.D()), short(slowTTL))
+	}
+	var slowest time.Duration
+	for _, c := range slices.Concat(s.Checks.All, s.Checks.Any) {
+		slowest = max(slowest, detection(c))
+	}
+	if at != nil && slowest > 10*s.TTL.Normal.D() && s.TTL.Normal > 0 {
+		b.c.warnf(at.at, at.path, "%s is far below the %s a failure takes to be seen; a longer TTL costs nothing", short(s.TTL.Normal.D()), short(slowest))
+	}
+	var four, six, without4, without6 []string
+	for _, n := range candidates {
+		c := b.spec.Clusters[n]
+		if len(c.IPv4) > 0 {
+			four = append(four, n)
+		} else {
+			without4 = append(without4, n)
+		}
+		if len(c.IPv6) > 0 {
+			six = append(six, n)
+		} else {
+			without6 = append(without6, n)
+		}
+	}
+	if len(four) > 0 && len(without4) > 0 && len(four) == 1 {
+		b.c.warnf(v.at, v.path, "only cluster %s has ipv4: no other can take over for A", four[0])
+	}
+	if len(six) == 1 && len(without6) > 0 {
+		b.c.warnf(v.at, v.path, "only cluster %s has ipv6: no other can take over for AAAA", six[0])
+	}
+}
+
+// serviceNames refuses names that two services, or a service and a static address,
+// would answer for.
+func (b *specBuilder) serviceNames() {
+	owner := map[string]string{} // FQDN -> service
+	each(b.root, "services", func(name string, v *value) {
+		s := b.spec.Services[name]
+		if s == nil || s.Zone == "" {
+			return
+		}
+		for i, n := range s.Names {
+			at, path := v.at, join(v.path, "names")
+			if items := itemsOf(v.child("names")); i < len(items) && v.set("names") {
+				at, path = items[i].at, items[i].path
+			} else if !v.set("names") {
+				at, path = b.root.child("services").keyAt[name], v.path
+			}
+			full := strings.TrimPrefix(n+"."+s.Zone, "@.")
+			if other, ok := owner[full]; ok && other != name {
+				b.c.errorf(at, path, "must be a name of one service, is %s of services %s and %s", full, other, name)
+				continue
+			}
+			owner[full] = name
+			if z := b.spec.Zones[s.Zone]; z != nil {
+				for _, t := range []string{"A", "AAAA", "CNAME"} {
+					if len(z.Records[n][t]) > 0 {
+						b.c.errorf(at, path, "must not have static addresses, is also zones.%s.records.%s.%s", strings.TrimSuffix(s.Zone, "."), n, t)
+					}
+				}
+			}
+		}
+	})
+}
