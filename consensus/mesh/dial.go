@@ -42,7 +42,7 @@ func (m *Mesh) dial(ctx context.Context, proto, name, addr string) (*Conn, error
 			switch {
 			case err != nil:
 				return err
-			case id.Name != name:
+			case name != "" && id.Name != name:
 				return fmt.Errorf("%w: it is %s, not %s", ErrWrongPeer, id.Name, name)
 			case !roleMay(id.Role, proto, x509.ExtKeyUsageServerAuth):
 				return fmt.Errorf("%w: %s may not serve %s", ErrWrongPeer, id, proto)
