@@ -98,7 +98,7 @@ func (c *Controller) Run(ctx context.Context, term uint64) error {
 	if err != nil {
 		return fmt.Errorf("lead term %d: %w", term, err)
 	}
-	t := newTenure(c.cfg.Lease, c.cfg.Clock, first)
+	t := newTenure(term, c.cfg.Lease, c.cfg.Clock, first)
 	c.mu.Lock()
 	c.led = t
 	c.mu.Unlock()

@@ -68,6 +68,7 @@ const batchWindow = 50 * time.Millisecond
 
 // tenure is what one leadership knows of the observers.
 type tenure struct {
+	term  uint64
 	lease time.Duration
 	clock func() time.Duration
 	wake  chan struct{} // holds one: something to flush
@@ -98,8 +99,8 @@ type pending struct {
 	err   error
 }
 
-func newTenure(lease time.Duration, clock func() time.Duration, firstNonce uint64) *tenure {
-	t := &tenure{lease: lease, clock: clock, wake: make(chan struct{}, 1), nonce: firstNonce}
+func newTenure(term uint64, lease time.Duration, clock func() time.Duration, firstNonce uint64) *tenure {
+	t := &tenure{term: term, lease: lease, clock: clock, wake: make(chan struct{}, 1), nonce: firstNonce}
 	t.contacts = map[health.ObserverID]contact{}
 	t.resetLocked()
 	return t
@@ -176,8 +177,7 @@ func (t *tenure) expired(ids []health.ObserverID) []health.ObserverID {
 	return out
 }
 
-// enqueue puts a batch into the next entry. next is the sequence number the
-// observer's batches have reached with those already waiting.
+// enqueue puts a batch into the next entry.
 func (t *tenure) enqueue(b statestore.VoteBatch) (*pending, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -213,13 +213,33 @@ func (t *tenure) confirmed(id health.ObserverID, seq uint64) {
 	t.signal()
 }
 
-// take empties the queues.
+// take empties the queues. An entry holds one batch an observer; what else it
+// sent stays for the next.
 func (t *tenure) take() ([]*pending, map[health.ObserverID]uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	queue, confirm := t.queue, t.confirm
-	t.queue, t.confirm = nil, map[health.ObserverID]uint64{}
+	var queue, later []*pending
+	taken := map[health.ObserverID]bool{}
+	for _, p := range t.queue {
+		if taken[p.batch.Observer] {
+			later = append(later, p)
+			continue
+		}
+		taken[p.batch.Observer] = true
+		queue = append(queue, p)
+	}
+	confirm := t.confirm
+	t.queue, t.confirm = later, map[health.ObserverID]uint64{}
+	if len(later) > 0 {
+		t.signal()
+	}
 	return queue, confirm
+}
+
+// counts reports whether the observer's votes count in this term already. A state
+// of an earlier term says nothing of it: the first entry of a term sets all aside.
+func (t *tenure) counts(st *statestore.State, id health.ObserverID) bool {
+	return st.Term >= t.term && st.Observers[id].Counts()
 }
 
 // Report takes a report of the node called from, which the transport has
@@ -260,7 +280,7 @@ func (c *Controller) Report(ctx context.Context, from string, r Report) (Reply, 
 		reply.NeedFull = !queued
 		return reply, nil
 	}
-	c.confirm(t, id, o, held, echoed, &reply)
+	c.confirm(t, st, id, held, echoed, &reply)
 	return reply, nil
 }
 
@@ -281,6 +301,9 @@ func (c *Controller) commit(ctx context.Context, t *tenure, id health.ObserverID
 	if err != nil {
 		return Reply{}, err
 	}
+	if !t.counts(c.cfg.Store.State(), id) && t.hasEchoed(id) {
+		t.confirmed(id, r.Seq) // in the same flush, after its votes
+	}
 	select {
 	case <-ctx.Done():
 		return Reply{}, fmt.Errorf("votes %d of %s: %w", r.Seq, id, ctx.Err())
@@ -289,17 +312,17 @@ func (c *Controller) commit(ctx context.Context, t *tenure, id health.ObserverID
 	if p.err != nil {
 		return Reply{}, fmt.Errorf("votes %d of %s: %w", r.Seq, id, p.err)
 	}
-	o := c.cfg.Store.State().Observers[id]
+	st := c.cfg.Store.State()
+	o := st.Observers[id]
+	if o != nil {
+		reply.Seq = o.Seq
+	}
 	if o == nil || o.Seq < r.Seq {
 		reply.NeedFull = true
-		if o != nil {
-			reply.Seq = o.Seq
-		}
 		return reply, nil
 	}
-	reply.Seq = o.Seq
 	// The votes hold from here: only that this leader was heard may be missing.
-	c.confirm(t, id, o, o.Seq, t.hasEchoed(id), &reply)
+	c.confirm(t, st, id, o.Seq, t.hasEchoed(id), &reply)
 	return reply, nil
 }
 
@@ -310,9 +333,9 @@ func (t *tenure) hasEchoed(id health.ObserverID) bool {
 }
 
 // confirm has the observer counted in this term once it has echoed a nonce of it.
-func (c *Controller) confirm(t *tenure, id health.ObserverID, o *statestore.Observer, seq uint64, echoed bool, reply *Reply) {
+func (c *Controller) confirm(t *tenure, st *statestore.State, id health.ObserverID, seq uint64, echoed bool, reply *Reply) {
 	switch {
-	case o == nil || o.Confirmed && !o.Silent:
+	case t.counts(st, id):
 	case echoed:
 		t.confirmed(id, seq)
 	default:
@@ -365,7 +388,7 @@ func (c *Controller) confirmObservers(ctx context.Context, t *tenure, confirm ma
 	st := c.cfg.Store.State()
 	for id, seq := range confirm {
 		o := st.Observers[id]
-		if o == nil || o.Counts() || o.Seq != seq || !t.hasEchoed(id) {
+		if o == nil || o.Silent || t.counts(st, id) || o.Seq != seq || !t.hasEchoed(id) {
 			delete(confirm, id) // done meanwhile, or not true any more; the next heartbeat tells
 		}
 	}

@@ -2,9 +2,11 @@ package policy
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
+	"github.com/quorate/quorate/health"
 	"github.com/quorate/quorate/statestore"
 )
 
@@ -45,11 +47,11 @@ func CheckDrain(st *statestore.State, cluster string, services []string) []Block
 		case len(after.open(service)) == 0:
 			blockers = append(blockers, Blocker{Rule: RuleLastServing, Reason: fmt.Sprintf(
 				"%s is the last cluster that is not drained for %s", cluster, service)})
-		case len(left) >= len(before.serving(service)):
+		case !before.answersFrom(service, cluster) && !slices.Contains(before.serving(service), cluster):
 			// It serves nothing here, so nothing gets worse.
 		case len(left) == 0:
 			blockers = append(blockers, Blocker{Rule: RuleLastServing, Reason: fmt.Sprintf(
-				"%s is the last cluster that serves %s", cluster, service)})
+				"%s is the last cluster that serves %s: no other one is up", cluster, service)})
 		case len(left) < floor:
 			blockers = append(blockers, Blocker{Rule: RuleMinServing, Reason: fmt.Sprintf(
 				"%s would be left with %d serving (%s), min_serving_clusters is %d", service, len(left), strings.Join(left, ", "), floor)})
@@ -113,11 +115,25 @@ func (v view) open(service string) []string {
 	})
 }
 
-// serving returns the clusters that would serve because they are up, or not yet
-// judged; those that only serve because nothing better is there do not count.
+// serving returns the candidates that can serve: not drained, and an endpoint is up.
 func (v view) serving(service string) []string {
-	rc := v.rotation(service)
-	return slices.DeleteFunc(servingClusters(rc.V4, rc.V6), func(c string) bool { return v.drained(c, service) })
+	return slices.DeleteFunc(v.open(service), func(c string) bool {
+		return !slices.ContainsFunc(v.spec.Clusters[c].Endpoints(), func(a netip.Addr) bool {
+			return v.side(health.Target{Service: service, Cluster: c, Endpoint: a}) == health.Up
+		})
+	})
+}
+
+// answersFrom reports whether the rotation in force hands out the cluster by
+// choice, not because nothing is up.
+func (v view) answersFrom(service, cluster string) bool {
+	r := v.last(service)
+	for _, p := range []statestore.Pool{r.V4, r.V6} {
+		if p.AllDown == "" && slices.ContainsFunc(p.Shares, func(s statestore.Share) bool { return s.Cluster == cluster }) {
+			return true
+		}
+	}
+	return false
 }
 
 // impacts compares the rotations in force with those of the view.

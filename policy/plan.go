@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quorate/quorate/health"
 	"github.com/quorate/quorate/statestore"
 )
 
@@ -28,28 +27,6 @@ func Plan(st *statestore.State) []Proposal {
 	return plan
 }
 
-// BasisOf returns what a conclusion about the service reads of the state.
-func BasisOf(st *statestore.State, service string) statestore.Basis {
-	b := statestore.Basis{
-		Spec:     st.Spec.ServiceDigest(service),
-		Verdicts: map[health.Target]uint64{},
-		Drains:   map[string]uint64{},
-		Freeze:   st.FreezeVersion(service),
-	}
-	if ss := st.Services[service]; ss != nil {
-		b.Rotation = ss.Rotation.Number
-		for t, ts := range ss.Targets {
-			b.Verdicts[t] = ts.Verdict.Number
-		}
-	}
-	for _, c := range st.Spec.Candidates(service) {
-		if cs := st.Clusters[c]; cs != nil {
-			b.Drains[c] = cs.DrainVersion
-		}
-	}
-	return b
-}
-
 // expiries returns the ends of drains and freezes whose time is over, and the
 // services whose rotations the ends of drains carry.
 func expiries(st *statestore.State) (plan []Proposal, carried map[string]bool) {
@@ -64,7 +41,7 @@ func expiries(st *statestore.State) (plan []Proposal, carried map[string]bool) {
 		returns := slices.DeleteFunc(UndrainRotations(st, name), func(rc statestore.RotationChange) bool {
 			_, frozen := st.Frozen(rc.Service)
 			ss := st.Services[rc.Service]
-			return frozen || carried[rc.Service] || ss == nil || len(lost(rc, ss.Rotation)) > 0
+			return frozen || carried[rc.Service] || ss == nil || len(lost(st, rc, ss.Rotation)) > 0
 		})
 		for _, rc := range returns {
 			carried[rc.Service] = true
@@ -106,7 +83,7 @@ func rotations(st *statestore.State, carried map[string]bool) []Proposal {
 			continue
 		}
 		counted := maps.Clone(causes)
-		for _, c := range lost(rc, ss.Rotation) {
+		for _, c := range lost(st, rc, ss.Rotation) {
 			counted[c] = true
 		}
 		if budget.Causes > 0 && len(counted) > budget.Causes && len(counted) > len(causes) {
@@ -117,7 +94,7 @@ func rotations(st *statestore.State, carried map[string]bool) []Proposal {
 		plan = append(plan, Proposal{
 			Subject: "services/" + service,
 			Reason:  rc.Reason,
-			Command: statestore.Rotate{RotationChange: rc, Basis: BasisOf(st, service)},
+			Command: statestore.Rotate{RotationChange: rc, Basis: st.Basis(service)},
 		})
 	}
 	if len(over) > 0 {
@@ -142,12 +119,21 @@ func BudgetFreeze(st *statestore.State, clusters []string) Proposal {
 	}
 }
 
-// lost returns the clusters that serve before and not after, by name.
-func lost(rc statestore.RotationChange, before statestore.Rotation) []string {
-	now := poolClusters(rc.V4, rc.V6)
-	out := slices.DeleteFunc(poolClusters(before.V4, before.V6), func(c string) bool { return slices.Contains(now, c) })
+// lost returns the clusters that the change takes out of a family, by name. One
+// that is drained leaves because a person said so and is no loss.
+func lost(st *statestore.State, rc statestore.RotationChange, before statestore.Rotation) []string {
+	var out []string
+	for _, p := range []struct{ now, before statestore.Pool }{{rc.V4, before.V4}, {rc.V6, before.V6}} {
+		for _, s := range p.before.Shares {
+			stays := slices.ContainsFunc(p.now.Shares, func(n statestore.Share) bool { return n.Cluster == s.Cluster })
+			cs := st.Clusters[s.Cluster]
+			if !stays && cs != nil && !cs.Drain.Covers(rc.Service) {
+				out = append(out, s.Cluster)
+			}
+		}
+	}
 	slices.Sort(out)
-	return out
+	return slices.Compact(out)
 }
 
 // recentLosses returns the clusters that count against the budget already.

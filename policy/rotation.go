@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -135,15 +136,13 @@ func (v view) rotation(service string) statestore.RotationChange {
 		V4:      v.pool(service, netip.Addr.Is4, last.V4),
 		V6:      v.pool(service, netip.Addr.Is6, last.V6),
 	}
-	v.fillToFloor(&rc, last)
 	rc.Reason = v.why(rc, last)
 	return rc
 }
 
 // pool returns one family's pool: the undrained candidates with an endpoint that
-// is up. When there is none, in turn: those never judged, since nothing else
-// could answer; what on_all_down says; and only when every candidate is drained,
-// the drained ones. It is empty only if no candidate has an address.
+// is up. When there is none, those never judged, since nothing else could answer;
+// then what on_all_down says. It is empty only if no candidate has an address.
 func (v view) pool(service string, family func(netip.Addr) bool, last statestore.Pool) statestore.Pool {
 	var open, drained []string
 	for _, c := range v.order(service) {
@@ -155,36 +154,32 @@ func (v view) pool(service string, family func(netip.Addr) bool, last statestore
 			open = append(open, c)
 		}
 	}
-	if len(open) == 0 {
-		open = drained
-	}
-	pick := func(want func(cluster string, a netip.Addr) bool) []statestore.Share {
-		return v.shares(service, open, func(c string, a netip.Addr) bool { return family(a) && want(c, a) })
+	pick := func(from []string, want func(cluster string, a netip.Addr) bool) []statestore.Share {
+		return v.shares(service, from, func(c string, a netip.Addr) bool { return family(a) && want(c, a) })
 	}
 	is := func(side health.Side) func(string, netip.Addr) bool {
 		return func(c string, a netip.Addr) bool {
 			return v.side(health.Target{Service: service, Cluster: c, Endpoint: a}) == side
 		}
 	}
-	if up := pick(is(health.Up)); len(up) > 0 {
+	if up := pick(open, is(health.Up)); len(up) > 0 {
 		return statestore.Pool{Shares: up}
 	}
-	if unknown := pick(is(health.Unknown)); len(unknown) > 0 {
+	if unknown := pick(open, is(health.Unknown)); len(unknown) > 0 {
 		return statestore.Pool{Shares: unknown}
 	}
-	all := pick(func(string, netip.Addr) bool { return true })
+	if len(open) == 0 {
+		open = drained // a spec may take away what a drain left
+	}
+	all := pick(open, func(string, netip.Addr) bool { return true })
 	if len(all) == 0 {
 		return statestore.Pool{}
 	}
-	mode := v.spec.Services[service].OnAllDown.Mode
-	if mode == "" {
-		mode = statestore.ServeLast
-	}
+	mode := cmp.Or(v.spec.Services[service].OnAllDown.Mode, statestore.ServeLast)
 	if mode != statestore.ServeAll {
 		// Whatever the answer is meanwhile, the pool keeps the last clusters: an
 		// empty one could not be told from a mistake (G5).
-		kept := pick(func(c string, a netip.Addr) bool { return inPool(last, c, a) })
-		if len(kept) > 0 {
+		if kept := pick(open, func(c string, a netip.Addr) bool { return inPool(last, c, a) }); len(kept) > 0 {
 			all = kept
 		}
 	}
@@ -218,35 +213,6 @@ func (v view) shares(service string, clusters []string, want func(cluster string
 	return shares
 }
 
-// fillToFloor keeps clusters of the last rotation, first in its order, that would
-// leave because they are down, until min_serving_clusters are in. Automation
-// never goes below the floor; only a person may, by draining.
-func (v view) fillToFloor(rc *statestore.RotationChange, last statestore.Rotation) {
-	floor := v.spec.Safety.MinServingClusters
-	if floor <= 1 || rc.V4.AllDown != "" || rc.V6.AllDown != "" {
-		return // one is always in: pool sees to it
-	}
-	in := poolClusters(rc.V4, rc.V6)
-	keep := map[string]bool{}
-	for _, c := range poolClusters(last.V4, last.V6) {
-		candidate := slices.Contains(v.spec.Candidates(rc.Service), c)
-		if len(in)+len(keep) < floor && !slices.Contains(in, c) && candidate && !v.drained(c, rc.Service) {
-			keep[c] = true
-		}
-	}
-	if len(keep) == 0 {
-		return
-	}
-	refill := func(pool, last statestore.Pool) statestore.Pool {
-		order := slices.DeleteFunc(slices.Clone(v.order(rc.Service)), func(c string) bool { return !keep[c] && !inPoolCluster(pool, c) })
-		pool.Shares = v.shares(rc.Service, order, func(c string, a netip.Addr) bool {
-			return inPool(pool, c, a) || keep[c] && inPool(last, c, a)
-		})
-		return pool
-	}
-	rc.V4, rc.V6 = refill(rc.V4, last.V4), refill(rc.V6, last.V6)
-}
-
 // why says, for people, what the rotation changes and because of what.
 func (v view) why(rc statestore.RotationChange, last statestore.Rotation) string {
 	if last.Number == 0 {
@@ -257,10 +223,8 @@ func (v view) why(rc statestore.RotationChange, last statestore.Rotation) string
 	slices.Sort(now)
 	slices.Sort(before)
 	for _, c := range before {
-		if slices.Contains(now, c) {
-			continue
-		}
 		switch {
+		case slices.Contains(now, c):
 		case !slices.Contains(v.spec.Candidates(rc.Service), c):
 			parts = append(parts, c+" is no candidate any more")
 		case v.drained(c, rc.Service):
@@ -293,13 +257,7 @@ func (v view) why(rc statestore.RotationChange, last statestore.Rotation) string
 
 // sameRotation reports whether the change would install what is in force.
 func sameRotation(rc statestore.RotationChange, r statestore.Rotation) bool {
-	return r.Number > 0 && samePool(rc.V4, r.V4) && samePool(rc.V6, r.V6)
-}
-
-func samePool(a, b statestore.Pool) bool {
-	return a.AllDown == b.AllDown && slices.EqualFunc(a.Shares, b.Shares, func(x, y statestore.Share) bool {
-		return x.Cluster == y.Cluster && x.Weight == y.Weight && slices.Equal(x.Endpoints, y.Endpoints)
-	})
+	return r.Number > 0 && rc.V4.Equal(r.V4) && rc.V6.Equal(r.V6)
 }
 
 // inPool reports whether the pool answers with the cluster's endpoint.
@@ -307,10 +265,6 @@ func inPool(p statestore.Pool, cluster string, a netip.Addr) bool {
 	return slices.ContainsFunc(p.Shares, func(s statestore.Share) bool {
 		return s.Cluster == cluster && slices.Contains(s.Endpoints, a)
 	})
-}
-
-func inPoolCluster(p statestore.Pool, cluster string) bool {
-	return slices.ContainsFunc(p.Shares, func(s statestore.Share) bool { return s.Cluster == cluster })
 }
 
 // poolClusters returns the clusters of both pools, each once, in pool order.
@@ -322,16 +276,4 @@ func poolClusters(v4, v6 statestore.Pool) []string {
 		}
 	}
 	return names
-}
-
-// servingClusters returns the clusters that serve because they are in, not
-// because nothing is up.
-func servingClusters(v4, v6 statestore.Pool) []string {
-	if v4.AllDown != "" {
-		v4 = statestore.Pool{}
-	}
-	if v6.AllDown != "" {
-		v6 = statestore.Pool{}
-	}
-	return poolClusters(v4, v6)
 }
