@@ -54,9 +54,9 @@ func (c *Conn) sever() {
 
 func (c *Conn) forget() {
 	c.once.Do(func() {
-		c.timer.Stop()
 		c.mesh.mu.Lock()
 		defer c.mesh.mu.Unlock()
+		c.timer.Stop()
 		delete(c.mesh.conns, c)
 	})
 }

@@ -108,7 +108,10 @@ func writeFile(path string, data []byte, mode fs.FileMode) (err error) {
 
 // removeFile removes path for good; a file that is not there is fine.
 func removeFile(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	switch err := os.Remove(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
 		return err
 	}
 	return syncDir(filepath.Dir(path))

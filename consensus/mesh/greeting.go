@@ -1,9 +1,11 @@
 package mesh
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strconv"
 	"strings"
 )
@@ -37,12 +39,15 @@ func readShort(r io.Reader) (string, error) {
 
 // greet is the caller's side.
 func greet(rw io.ReadWriter, version string) error {
-	if err := writeShort(rw, nil, version); err != nil {
-		return err
-	}
+	written := writeShort(rw, nil, version)
+	// A peer that does not trust this node has closed already. What it said on the
+	// way out is better to know than that it is gone.
 	var code [1]byte
 	if _, err := io.ReadFull(rw, code[:]); err != nil {
-		return err
+		if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "remote error" {
+			return fmt.Errorf("%w: it does not take this node's certificate (%w)", ErrRefused, op.Err)
+		}
+		return cmp.Or(written, err)
 	}
 	text, err := readShort(rw)
 	switch {

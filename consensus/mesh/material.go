@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -166,8 +167,11 @@ func load(p paths) (*material, error) {
 	} else if !ok {
 		return nil, fmt.Errorf("%w in %s: run quorate init on the first node, quorate join TOKEN@HOST on the others", ErrNoIdentity, p.dir)
 	}
-	if err := checkMode(p.dir, modeDir); err != nil {
-		return nil, err
+	// Where others put the files, the directory is theirs too.
+	if filepath.Dir(p.key) == filepath.Clean(p.dir) {
+		if err := checkMode(p.dir, modeDir); err != nil {
+			return nil, err
+		}
 	}
 	keyPEM, err := readSecret(p.key)
 	if err != nil {
