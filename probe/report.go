@@ -105,6 +105,7 @@ func (r *Reporter) Run(ctx context.Context) error {
 	s := session{
 		r: r, ctx: ctx,
 		acked:   map[health.Target]health.Vote{},
+		full:    true, // what an earlier life of this node reported is not known
 		backoff: retryMin,
 		replies: make(chan reply, 2), // one batch and one heartbeat at most
 	}
@@ -136,7 +137,7 @@ func (r *Reporter) Run(ctx context.Context) error {
 			leader = r.cfg.LeaderChanged()
 			// What the old leader has not answered it never will.
 			s.abort()
-			s.backoff, s.waiting = retryMin, false
+			s.backoff, s.refused, s.waiting = retryMin, 0, false
 			s.offer(true)
 		case re := <-s.replies:
 			if pause := s.take(re); pause > 0 {

@@ -28,6 +28,7 @@ type session struct {
 	batchGen uint64             // tells replies of cancelled reports from live ones
 	beatGen  uint64
 	backoff  time.Duration
+	refused  int  // reports in a row that the leader could not use
 	waiting  bool // a retry is timed; changes wait for it, heartbeats do not
 	replies  chan reply
 }
@@ -152,15 +153,16 @@ func (s *session) take(re reply) time.Duration {
 	settled := s.settle(re.ack.Seq)
 	switch {
 	case settled && !re.ack.NeedFull:
-		s.backoff = retryMin
+		s.backoff, s.refused = retryMin, 0
 		return 0
 	case re.beat && (s.batch != nil || re.ackedSeq != s.ackedSeq):
 		return 0 // overtaken by a batch
 	case re.ack.NeedFull, re.ack.Seq != re.report.Prev && re.ack.Seq != re.report.Seq:
 		// The leader's state and ours have parted: it knows fewer votes, or more.
-		refused := s.full && !re.beat
 		s.full = true
-		if refused {
+		s.refused++
+		if s.refused > 2 {
+			// One refusal tells the number to go above, one more the nonce to echo.
 			return s.pause()
 		}
 		return 0
@@ -183,7 +185,7 @@ func (s *session) settle(seq uint64) bool {
 			continue
 		}
 		s.acked, s.ackedSeq = a.votes, seq
-		if a.full || !s.full {
+		if a.full {
 			s.full = false
 		}
 		s.attempts = append(s.attempts[:0], s.attempts[i+1:]...)
