@@ -7,7 +7,6 @@ import (
 	"sort"
 	"time"
 
-	"github.com/quorate/quorate/health"
 	"github.com/quorate/quorate/statestore"
 )
 
@@ -239,25 +238,6 @@ func (p *pool) records() int {
 		n = max(n, len(pk.set.Rdata))
 	}
 	return n
-}
-
-// suspect reports whether a target of the service may be about to turn: its
-// verdict is contested, or a counted vote disagrees with it.
-func suspect(st *statestore.State, run *statestore.ServiceState) bool {
-	if run == nil {
-		return false
-	}
-	for _, t := range run.Targets {
-		if t.Verdict.Mark == health.Contested {
-			return true
-		}
-		for o, v := range t.Votes {
-			if v.Side != health.Unknown && v.Side != t.Verdict.Side && t.Verdict.Side != health.Unknown && st.Observers[o].Counts() {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 func seconds(d statestore.Duration) uint32 {

@@ -53,18 +53,17 @@ func Update(prev *Table, st *statestore.State) (*Table, error) {
 func (t *Table) makeServices(prev *Table) []*service {
 	st := t.state
 	list := make([]*service, len(t.layout.services))
-	votesCountAlike := prev != nil && sameObservers(prev.state, st)
 	for i, name := range t.layout.services {
 		run := st.Services[name]
 		var old *service
 		if prev != nil {
 			old = prev.service(name, i)
 		}
-		if old != nil && votesCountAlike && prev.state.Spec == st.Spec && run != nil && prev.state.Services[name] == run {
+		if old != nil && prev.state.Spec == st.Spec && run != nil && prev.state.Services[name] == run {
 			list[i] = old // nothing it is made from has changed
 			continue
 		}
-		list[i] = makeService(name, st.Spec, run, suspect(st, run))
+		list[i] = makeService(name, st.Spec, run, st.Suspect(name))
 		if old != nil && old.same(list[i]) {
 			list[i] = old
 		}
@@ -81,10 +80,6 @@ func (t *Table) service(name string, hint int) *service {
 		return t.services[i]
 	}
 	return nil
-}
-
-func sameObservers(a, b *statestore.State) bool {
-	return maps.EqualFunc(a.Observers, b.Observers, func(x, y *statestore.Observer) bool { return x.Counts() == y.Counts() })
 }
 
 // makeZones adds what depends on the index and the rotations to the zones.

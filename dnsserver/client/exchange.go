@@ -105,7 +105,7 @@ func (c *Client) overUDP(ctx context.Context, q *dns.Msg) (*dns.Msg, error) {
 	if err != nil {
 		return nil, err
 	}
-	stop := closeReads(ctx, c.conn)
+	stop := follow(ctx, c.conn)
 	defer stop()
 	if _, err := c.conn.Write(wire); err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func (c *Client) overTCP(ctx context.Context, q *dns.Msg) (*dns.Msg, error) {
 		return nil, err
 	}
 	defer conn.Close() //nolint:errcheck // nothing was buffered
-	stop := closeReads(ctx, conn)
+	stop := follow(ctx, conn)
 	defer stop()
 	if _, err := conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(wire))), wire...)); err != nil {
 		return nil, err
@@ -156,12 +156,20 @@ func (c *Client) overTCP(ctx context.Context, q *dns.Msg) (*dns.Msg, error) {
 	return m, nil
 }
 
-// closeReads makes the connection's deadlines follow the context.
-func closeReads(ctx context.Context, conn net.Conn) (stop func()) {
+// follow makes the connection's deadlines follow the context.
+func follow(ctx context.Context, conn net.Conn) (stop func()) {
 	deadline, _ := ctx.Deadline()
 	_ = conn.SetDeadline(deadline) // fails only on a closed connection, which the next call reports
-	after := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	return func() { after() }
+	done := make(chan struct{})
+	cancel := context.AfterFunc(ctx, func() {
+		defer close(done)
+		_ = conn.SetDeadline(time.Unix(1, 0))
+	})
+	return func() {
+		if !cancel() {
+			<-done // else it could end the next question
+		}
+	}
 }
 
 // answers reports whether m answers q: same id, and the question given back. A

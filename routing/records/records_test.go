@@ -1,0 +1,69 @@
+package records
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestParse(t *testing.T) {
+	tests := []struct {
+		name, owner, typ string
+		rdata            []string
+		want             string // owner and texts, or the error
+	}{
+		{"an address", "www", "A", []string{"192.0.2.1"}, "www.gslb.test. 192.0.2.1"},
+		{"a type in lower case", "www", "txt", []string{"hello"}, `www.gslb.test. "hello"`},
+		{"the apex", "@", "TXT", []string{`"v=spf1 -all"`}, `gslb.test. "v=spf1 -all"`},
+		{"case of the owner", "WwW", "A", []string{"192.0.2.1"}, "www.gslb.test. 192.0.2.1"},
+		{"a relative name", "mail", "MX", []string{"10 mx"}, "mail.gslb.test. 10 mx.gslb.test."},
+		{"a wildcard", "*.apps", "A", []string{"192.0.2.1"}, "*.apps.gslb.test. 192.0.2.1"},
+		{"an unknown type", "x", "TYPE65280", []string{`\# 2 abcd`}, `type must be a DNS record type such as A or TXT, is "TYPE65280"`},
+		{"no type at all", "x", "ADDRESS", []string{"192.0.2.1"}, `type must be a DNS record type such as A or TXT, is "ADDRESS"`},
+		{"no address", "x", "A", []string{"2001:db8::1"}, `A record must be valid, "2001:db8::1" is not: bad A A: "2001:db8::1"`},
+		{"two lines", "x", "TXT", []string{"a\nb"}, `TXT record must be one line, is "a\nb"`},
+		{"nothing", "x", "TXT", nil, "TXT must have at least one record, has none"},
+		{"twice the same", "x", "A", []string{"192.0.2.1", "192.0.2.1"}, `A records must differ, "192.0.2.1" is there twice`},
+		{"soa", "@", "SOA", []string{"a b 1 2 3 4 5"}, "type must not be SOA: it is derived; set zones.ZONE.soa"},
+		{"cname at the apex", "@", "CNAME", []string{"x.example."}, "CNAME must not stand at the apex: a name with SOA and NS cannot be an alias (RFC 1034 3.6.2)"},
+		{"two cnames", "x", "CNAME", []string{"a.", "b."}, "CNAME must be one record, is 2"},
+		{"an absolute owner", "x.gslb.test.", "A", []string{"192.0.2.1"}, `owner must be relative to gslb.test., is "x.gslb.test."`},
+		{"a wildcard inside", "a.*.b", "A", []string{"192.0.2.1"}, `owner must have a wildcard only as its whole first label, is "a.*.b"`},
+		{"an include", "x", "A", []string{"192.0.2.1\t; a comment"}, "x.gslb.test. 192.0.2.1"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			set, err := Parse("gslb.test.", tt.owner, tt.typ, tt.rdata)
+			if err != nil {
+				require.Equal(t, tt.want, err.Error())
+				return
+			}
+			got := set.Owner
+			for _, text := range set.Text {
+				got += " " + text
+			}
+			require.Equal(t, tt.want, got)
+		})
+	}
+}
+
+func TestParseGivesWireRdata(t *testing.T) {
+	set, err := Parse("gslb.test.", "x", "MX", []string{"10 mx"})
+	require.NoError(t, err)
+	require.Equal(t, [][]byte{[]byte("\x00\x0a\x02mx\x04gslb\x04test\x00")}, set.Rdata)
+	set, err = Parse("gslb.test.", "x", "CNAME", []string{"Web"})
+	require.NoError(t, err)
+	require.Equal(t, "web.gslb.test.", set.Target)
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("www", "A", "192.0.2.1")
+	f.Add("*", "TXT", `"a" "b"`)
+	f.Add(`a\.b`, "SVCB", "1 . alpn=h2")
+	f.Fuzz(func(t *testing.T, owner, typ, rdata string) {
+		set, err := Parse("gslb.test.", owner, typ, []string{rdata})
+		if err == nil && (len(set.Rdata) != 1 || len(set.Text) != 1) {
+			t.Errorf("Parse(%q, %q, %q) = %+v, want one record", owner, typ, rdata, set)
+		}
+	})
+}
