@@ -1,8 +1,8 @@
 package health
 
 import (
+	"cmp"
 	"slices"
-	"strings"
 )
 
 // Ballot is what one configured observer contributes to a judgement. An observer
@@ -23,6 +23,15 @@ type Rule struct {
 
 // Majority returns the smallest number of regions that is more than half of eligible.
 func Majority(eligible int) int { return eligible/2 + 1 }
+
+// floored returns the rule that holds with so many eligible regions. A rule
+// below a majority is refused by plan; it is raised here too, so that no path
+// into the state can lower it. Two regions make a majority of two, and one alone
+// decides only where no other is eligible (G1).
+func (r Rule) floored(eligible int) Rule {
+	floor := Majority(eligible)
+	return Rule{Up: max(r.Up, floor), Down: max(r.Down, floor)}
+}
 
 // Judgement is the outcome of one judging.
 type Judgement struct {
@@ -54,22 +63,17 @@ func Judge(prev Side, ballots []Ballot, rule Rule) Judgement {
 			j.Down++
 		}
 	}
-	// A rule below a majority is refused by plan; the floor holds here too, so
-	// that no path into the state can lower it.
-	floor := max(Majority(j.Eligible), min(2, j.Eligible))
-	needUp, needDown := max(rule.Up, floor), max(rule.Down, floor)
+	rule = rule.floored(j.Eligible)
 	switch {
-	case j.Eligible > 0 && j.Up >= needUp:
+	case j.Up >= rule.Up:
 		j.Side = Up
-	case j.Eligible > 0 && j.Down >= needDown:
+	case j.Down >= rule.Down:
 		j.Side = Down
 	case j.Up > 0 && j.Down > 0:
 		j.Mark = Contested
-	case j.Up+j.Down < floor:
+	default:
+		// Regions that vote at all vote alike, and they are fewer than needed.
 		j.Mark = Unobserved
-	case prev == Up && j.Down > 0, prev == Down && j.Up > 0:
-		// Enough regions speak, all against the verdict, and the rule asks for more.
-		j.Mark = Contested
 	}
 	j.Deciding = deciders(j.Side, ballots, regions)
 	return j
@@ -115,6 +119,8 @@ func deciders(side Side, ballots []Ballot, regions map[string]Side) []Decider {
 			ds = append(ds, Decider{b.Observer, b.Region, b.Reason})
 		}
 	}
-	slices.SortFunc(ds, func(a, b Decider) int { return strings.Compare(string(a.Observer), string(b.Observer)) })
+	slices.SortFunc(ds, func(a, b Decider) int {
+		return cmp.Or(cmp.Compare(a.Observer, b.Observer), cmp.Compare(a.Region, b.Region), cmp.Compare(a.Reason, b.Reason))
+	})
 	return ds
 }

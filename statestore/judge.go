@@ -3,7 +3,6 @@ package statestore
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/quorate/quorate/health"
 )
@@ -85,10 +84,10 @@ func (t Threshold) Regions(eligible int) int {
 // Ballots returns what each configured observer contributes to the verdict on t,
 // by observer. One that is silent, unconfirmed or has not voted is Unknown.
 func (st *State) Ballots(t health.Target) []health.Ballot {
-	return st.ballots(st.electorate(t.Service), st.target(t), t)
+	return st.ballots(st.electorate(t.Service), st.target(t))
 }
 
-func (st *State) ballots(vs []voter, ts *TargetState, _ health.Target) []health.Ballot {
+func (st *State) ballots(vs []voter, ts *TargetState) []health.Ballot {
 	bs := make([]health.Ballot, len(vs))
 	for i, v := range vs {
 		bs[i] = health.Ballot{Observer: v.observer, Region: v.region}
@@ -187,5 +186,3 @@ func (m *Member) LabelSet() map[string]string {
 	}
 	return set
 }
-
-func compareNames[T ~string](a, b T) int { return strings.Compare(string(a), string(b)) }

@@ -37,14 +37,14 @@ func (c *Cluster) LabelSet(name string) map[string]string {
 // Candidates returns the clusters the service's selector picks, sorted. An
 // unknown service has none.
 func (sp *Spec) Candidates(service string) []string {
-	s, ok := sp.Services[service]
-	if !ok {
+	s := sp.Services[service]
+	if s == nil {
 		return nil
 	}
 	var names []string
 	if len(s.Clusters.Only) > 0 {
 		for _, name := range s.Clusters.Only {
-			if _, ok := sp.Clusters[name]; ok {
+			if sp.Clusters[name] != nil {
 				names = append(names, name)
 			}
 		}
@@ -54,7 +54,7 @@ func (sp *Spec) Candidates(service string) []string {
 			return nil // ApplySpec refuses such a selector.
 		}
 		for name, c := range sp.Clusters {
-			if s.Clusters.Match == "" || picks(c.LabelSet(name)) {
+			if c != nil && (s.Clusters.Match == "" || picks(c.LabelSet(name))) {
 				names = append(names, name)
 			}
 		}

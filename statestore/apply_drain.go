@@ -1,0 +1,187 @@
+package statestore
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// DrainDetail is Event.Detail of "cluster.drained" and "cluster.undrained".
+type DrainDetail struct {
+	Services  []string         `json:"services,omitempty"` // empty: all
+	Until     *time.Time       `json:"until,omitempty"`
+	Reason    string           `json:"reason"`
+	Rotations []RotationDetail `json:"rotations,omitempty"`
+}
+
+func (c DrainCluster) apply(st *State, at entry) (record, error) {
+	old, ok := st.Clusters[c.Cluster]
+	switch {
+	case !ok:
+		return record{}, refuse(ErrNotFound, "cluster %s: not found", c.Cluster)
+	case c.Reason == "":
+		return record{}, refuse(ErrInvalid, "cluster %s: a drain must have a reason", c.Cluster)
+	case c.For < 0:
+		return record{}, refuse(ErrInvalid, "cluster %s: a drain must not last %s", c.Cluster, c.For)
+	}
+	services := slices.Sorted(slices.Values(c.Services))
+	services = slices.Compact(services)
+	for _, s := range services {
+		if _, ok := st.Services[s]; !ok {
+			return record{}, refuse(ErrNotFound, "service %s: not found", s)
+		}
+	}
+	drain := &Drain{Services: services, By: at.meta.Actor, Reason: c.Reason, At: at.now, Until: until(at.now, c.For)}
+	if err := st.checkDrain(c.Cluster, drain); err != nil {
+		return record{}, err
+	}
+	st.setDrain(c.Cluster, old, drain)
+	details, err := st.installRotations(c.Rotations, at, st.Spec)
+	if err != nil {
+		return record{}, err
+	}
+	// What is drained must be out of every answer with this very entry.
+	for _, name := range sortedKeys(st.Services) {
+		if drain.Covers(name) && st.Services[name].Rotation.answersFrom(c.Cluster) {
+			return record{}, refuse(ErrStale, "cluster %s: %s would go on answering with it; plan the drain again", c.Cluster, name)
+		}
+	}
+	of := "all services"
+	if len(services) > 0 {
+		of = strings.Join(services, ", ")
+	}
+	return record{
+		kind: "cluster.drained", subject: "clusters/" + c.Cluster,
+		text:   fmt.Sprintf("%s drained of %s: %s", c.Cluster, of, c.Reason),
+		detail: DrainDetail{services, timeOrNil(drain.Until), c.Reason, details},
+	}, nil
+}
+
+// answersFrom reports whether the rotation hands out the cluster by choice: an
+// all-down mode may fall back on it.
+func (r Rotation) answersFrom(cluster string) bool {
+	return r.V4.AllDown == "" && r.V4.has(cluster) || r.V6.AllDown == "" && r.V6.has(cluster)
+}
+
+// setDrain replaces the cluster's drain; nil ends it.
+func (st *State) setDrain(name string, old *ClusterState, d *Drain) {
+	st.Versions++
+	next := *old
+	next.Drain, next.DrainVersion = d, st.Versions
+	st.Clusters = with(st.Clusters, name, &next)
+}
+
+// checkDrain counts what would be left, and names every broken rule at once.
+func (st *State) checkDrain(cluster string, drain *Drain) error {
+	drained := 1
+	for name, c := range st.Clusters {
+		if name != cluster && c.Drain != nil {
+			drained++
+		}
+	}
+	limit := st.Spec.Safety.MaxDrained
+	var broken []string
+	if limit > 0 && drained > limit {
+		broken = append(broken, fmt.Sprintf("max_drained: %d clusters would be drained, the limit is %d", drained, limit))
+	}
+	tooMany := len(broken) > 0
+	floor := st.Spec.Safety.MinServingClusters
+	for _, name := range sortedKeys(st.Services) {
+		if !drain.Covers(name) || !slices.Contains(st.Spec.Candidates(name), cluster) {
+			continue
+		}
+		serving := st.Serving(name)
+		was := slices.Contains(serving, cluster) || st.Services[name].Rotation.answersFrom(cluster)
+		left := len(slices.DeleteFunc(serving, func(n string) bool { return n == cluster }))
+		if was && left < floor {
+			broken = append(broken, fmt.Sprintf("min_serving_clusters: %s would be served by %d, the floor is %d", name, left, floor))
+		}
+	}
+	switch {
+	case len(broken) == 0:
+		return nil
+	case tooMany && len(broken) == 1:
+		return refuse(ErrMaxDrained, "cluster %s: %s", cluster, broken[0])
+	}
+	return refuse(ErrFloor, "cluster %s: %s", cluster, strings.Join(broken, "; "))
+}
+
+// Serving returns the clusters that can serve the service now, sorted: its
+// candidates that are not drained and have an endpoint that is up.
+func (st *State) Serving(service string) []string {
+	return slices.DeleteFunc(st.Spec.Candidates(service), func(name string) bool {
+		c, ok := st.Clusters[name]
+		return !ok || c.Drain.Covers(service) || !st.upIn(service, name, (*Cluster).Endpoints)
+	})
+}
+
+func (c UndrainCluster) apply(st *State, at entry) (record, error) {
+	old, ok := st.Clusters[c.Cluster]
+	switch {
+	case !ok:
+		return record{}, refuse(ErrNotFound, "cluster %s: not found", c.Cluster)
+	case old.Drain == nil:
+		return record{}, refuse(ErrNotFound, "cluster %s: is not drained", c.Cluster)
+	case c.Expired && !passed(at.now, old.Drain.Until):
+		return record{}, refuse(ErrStale, "cluster %s: its drain has not ended yet", c.Cluster)
+	}
+	st.setDrain(c.Cluster, old, nil)
+	details, err := st.installRotations(c.Rotations, at, st.Spec)
+	if err != nil {
+		return record{}, err
+	}
+	why := c.Reason
+	if c.Expired && why == "" {
+		why = "its end has come"
+	}
+	return record{
+		kind: "cluster.undrained", subject: "clusters/" + c.Cluster, text: withReason(c.Cluster+" undrained", why),
+		detail: DrainDetail{Services: old.Drain.Services, Reason: c.Reason, Rotations: details},
+	}, nil
+}
+
+func (c FreezeService) apply(st *State, at entry) (record, error) {
+	if _, ok := st.Services[c.Service]; !ok && c.Service != "" {
+		return record{}, refuse(ErrNotFound, "service %s: not found", c.Service)
+	}
+	if c.Reason == "" || c.For < 0 {
+		return record{}, refuse(ErrInvalid, "%s: a freeze must have a reason, and no negative life", freezeSubject(c.Service))
+	}
+	st.Versions++
+	f := &Freeze{By: at.meta.Actor, Reason: c.Reason, At: at.now, Until: until(at.now, c.For), Version: st.Versions}
+	st.Freezes = with(st.Freezes, c.Service, f)
+	return record{
+		kind: "service.frozen", subject: freezeSubject(c.Service), text: withReason(freezeName(c.Service)+" frozen", c.Reason),
+		detail: map[string]any{"until": timeOrNil(f.Until), "reason": c.Reason},
+	}, nil
+}
+
+func (c ThawService) apply(st *State, at entry) (record, error) {
+	f, ok := st.Freezes[c.Service]
+	switch {
+	case !ok:
+		return record{}, refuse(ErrNotFound, "%s: is not frozen", freezeSubject(c.Service))
+	case c.Expired && !passed(at.now, f.Until):
+		return record{}, refuse(ErrStale, "%s: its freeze has not ended yet", freezeSubject(c.Service))
+	}
+	st.Freezes = without(st.Freezes, c.Service)
+	return record{
+		kind: "service.thawed", subject: freezeSubject(c.Service), text: withReason(freezeName(c.Service)+" thawed", c.Reason),
+		detail: map[string]any{"reason": c.Reason, "expired": c.Expired},
+	}, nil
+}
+
+func freezeSubject(service string) string {
+	if service == "" {
+		return "installation"
+	}
+	return "services/" + service
+}
+
+func freezeName(service string) string {
+	if service == "" {
+		return "everything"
+	}
+	return service
+}

@@ -1,0 +1,298 @@
+package statestore
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/quorate/quorate/health"
+)
+
+// defaultRevisions are kept when the spec does not say how many.
+const defaultRevisions = 200
+
+// SpecDetail is Event.Detail of "spec.applied".
+type SpecDetail struct {
+	Revision  uint64           `json:"revision"`
+	Reason    string           `json:"reason,omitempty"`
+	Added     []string         `json:"added,omitempty"`   // such as "services/web"
+	Removed   []string         `json:"removed,omitempty"` // likewise
+	Changed   []string         `json:"changed,omitempty"` // likewise
+	Rotations []RotationDetail `json:"rotations,omitempty"`
+}
+
+func (c ApplySpec) apply(st *State, at entry) (record, error) {
+	if c.Spec == nil {
+		return record{}, refuse(ErrInvalid, "spec: must not be missing")
+	}
+	if c.Base != st.Revision {
+		return record{}, refuse(ErrStalePlan, "spec: was planned on revision %d, the current one is %d; plan again", c.Base, st.Revision)
+	}
+	spec := c.Spec.filled()
+	if err := checkSpec(spec); err != nil {
+		return record{}, err
+	}
+	prior := *st
+	st.Spec = spec
+	st.Revision++
+	st.Revisions = keepRevisions(st.Revisions, Revision{
+		Number: st.Revision, Index: at.index, At: at.now, Author: at.meta.Actor,
+		Reason: c.Reason, Source: c.Source, Spec: spec,
+	}, spec.Retention.Revisions)
+	st.respec(&prior, at)
+	details, err := st.installRotations(c.Rotations, at, prior.Spec)
+	if err != nil {
+		return record{}, err
+	}
+	if err := st.checkRotations(); err != nil {
+		return record{}, err
+	}
+	if err := st.checkRemoval(&prior); err != nil {
+		return record{}, err
+	}
+	st.TableIndex = at.index
+	detail := SpecDetail{Revision: st.Revision, Reason: c.Reason, Rotations: details}
+	compareSpecs(&detail, prior.Spec, spec)
+	return record{
+		kind: "spec.applied", subject: "config", detail: detail,
+		text: withReason(fmt.Sprintf("revision %d applied: %s", st.Revision, detail.summary()), c.Reason),
+	}, nil
+}
+
+// filled returns a copy in which every map that is written to by name exists.
+func (sp *Spec) filled() *Spec {
+	next := *sp
+	fill(&next.Zones)
+	fill(&next.Clusters)
+	fill(&next.Services)
+	if len(next.Access.Roles) == 0 {
+		next.Access.Roles = BuiltinRoles()
+	}
+	return &next
+}
+
+// keepRevisions appends r and forgets the oldest over limit.
+func keepRevisions(old []Revision, r Revision, limit int) []Revision {
+	if limit <= 0 {
+		limit = defaultRevisions
+	}
+	next := append(slices.Clone(old), r)
+	return slices.Clone(next[max(0, len(next)-limit):])
+}
+
+// respec makes the running side fit the new spec: services, clusters and targets
+// come and go, and a target keeps its votes and verdict unless it is probed in
+// another way from now on.
+func (st *State) respec(prior *State, at entry) {
+	services := make(map[string]*ServiceState, len(st.Spec.Services))
+	for name := range st.Spec.Services {
+		next := &ServiceState{Targets: map[health.Target]*TargetState{}}
+		old, existed := prior.Services[name]
+		if existed {
+			next.Rotation = old.Rotation
+		}
+		for _, t := range st.Spec.ServiceTargets(name) {
+			var was *TargetState
+			if existed {
+				was = old.Targets[t]
+			}
+			next.Targets[t] = carry(was, sameProbe(prior.Spec, st.Spec, t), at)
+		}
+		services[name] = next
+	}
+	clusters := make(map[string]*ClusterState, len(st.Spec.Clusters))
+	for name := range st.Spec.Clusters {
+		next := &ClusterState{}
+		old, existed := prior.Clusters[name]
+		if existed {
+			next.Drain, next.DrainVersion = old.Drain.among(st.Spec.Services), old.DrainVersion
+			if next.Drain != old.Drain {
+				st.Versions++
+				next.DrainVersion = st.Versions
+			}
+		}
+		if doors := st.Spec.frontDoors(name); len(doors) > 0 {
+			next.Targets = map[health.Target]*TargetState{}
+			for _, t := range doors {
+				var was *TargetState
+				if existed {
+					was = old.Targets[t]
+				}
+				next.Targets[t] = carry(was, sameProbe(prior.Spec, st.Spec, t), at)
+			}
+		}
+		clusters[name] = next
+	}
+	st.Services, st.Clusters = services, clusters
+	for _, name := range sortedKeys(st.Freezes) {
+		if _, ok := services[name]; !ok && name != "" {
+			st.Freezes = without(st.Freezes, name)
+		}
+	}
+	var losses []Loss
+	for _, l := range st.Losses {
+		if _, ok := clusters[l.Cluster]; ok {
+			losses = append(losses, l)
+		}
+	}
+	st.Losses = losses
+}
+
+// among returns the drain as it stands for the services that are left. One that
+// named only services that are gone ends: an empty list would mean all.
+func (d *Drain) among(services map[string]*Service) *Drain {
+	if d == nil || len(d.Services) == 0 {
+		return d
+	}
+	left := slices.DeleteFunc(slices.Clone(d.Services), func(name string) bool {
+		_, ok := services[name]
+		return !ok
+	})
+	switch len(left) {
+	case len(d.Services):
+		return d
+	case 0:
+		return nil
+	}
+	next := *d
+	next.Services = left
+	return &next
+}
+
+// carry returns a target's state under the new spec. Verdict numbers go on.
+func carry(was *TargetState, same bool, at entry) *TargetState {
+	switch {
+	case was == nil:
+		return &TargetState{Votes: map[health.ObserverID]health.Vote{}}
+	case same:
+		return was
+	case was.Verdict.Number == 0:
+		return &TargetState{Votes: map[health.ObserverID]health.Vote{}}
+	}
+	return &TargetState{
+		Votes:   map[health.ObserverID]health.Vote{},
+		Verdict: health.Verdict{Number: was.Verdict.Number + 1, Since: at.now, Index: at.index},
+	}
+}
+
+// sameProbe reports whether a target is probed the same way under both specs.
+func sameProbe(a, b *Spec, t health.Target) bool {
+	type probed struct {
+		Zone, Name string
+		Checks     Checks
+		Door       *Check
+	}
+	of := func(sp *Spec) (probed, bool) {
+		var p probed
+		c, ok := sp.Clusters[t.Cluster]
+		if !ok {
+			return p, false
+		}
+		p.Door = c.Check
+		if t.FrontDoor() {
+			return p, true
+		}
+		s, ok := sp.Services[t.Service]
+		if !ok {
+			return p, false
+		}
+		p.Zone, p.Checks = s.Zone, s.Checks
+		if len(s.Names) > 0 {
+			p.Name = s.Names[0] // What "{service}" stands for in a check.
+		}
+		return p, true
+	}
+	pa, okA := of(a)
+	pb, okB := of(b)
+	return okA && okB && sameJSON(pa, pb)
+}
+
+// sameJSON compares plain data by its encoding.
+func sameJSON(a, b any) bool {
+	ja, errA := json.Marshal(a)
+	jb, errB := json.Marshal(b)
+	return errA == nil && errB == nil && bytes.Equal(ja, jb)
+}
+
+// checkRotations refuses a spec that leaves a service with a rotation that does
+// not stand under it, or without one (G5).
+func (st *State) checkRotations() error {
+	for _, name := range sortedKeys(st.Services) {
+		r := st.Services[name].Rotation
+		err := st.checkPools(RotationChange{Service: name, V4: r.V4, V6: r.V6}, structural)
+		if err != nil {
+			return refuse(ErrEmptyRotation, "%s; the apply must carry a rotation for it", err)
+		}
+	}
+	return nil
+}
+
+// checkRemoval refuses to take a cluster away from a service that would then be
+// below the floor; it names all of them.
+func (st *State) checkRemoval(prior *State) error {
+	floor := st.Spec.Safety.MinServingClusters
+	var broken []string
+	for _, name := range sortedKeys(st.Services) {
+		old, existed := prior.Services[name]
+		if !existed {
+			continue
+		}
+		serving := st.Serving(name)
+		if len(serving) >= floor {
+			continue
+		}
+		candidates := st.Spec.Candidates(name)
+		was := prior.Serving(name)
+		for _, cluster := range prior.Spec.Candidates(name) {
+			if slices.Contains(candidates, cluster) {
+				continue
+			}
+			if slices.Contains(was, cluster) || old.Rotation.answersFrom(cluster) {
+				broken = append(broken, fmt.Sprintf("%s would lose %s and be served by %d, the floor is %d (first: quorate drain %s)",
+					name, cluster, len(serving), floor, cluster))
+			}
+		}
+	}
+	if len(broken) > 0 {
+		return refuse(ErrFloor, "min_serving_clusters: %s", strings.Join(broken, "; "))
+	}
+	return nil
+}
+
+// compareSpecs lists what came, went and changed, each sorted.
+func compareSpecs(d *SpecDetail, a, b *Spec) {
+	compareMaps(d, "clusters", a.Clusters, b.Clusters)
+	compareMaps(d, "services", a.Services, b.Services)
+	compareMaps(d, "zones", a.Zones, b.Zones)
+	for _, part := range []struct {
+		name string
+		a, b any
+	}{{"safety", a.Safety, b.Safety}, {"access", a.Access, b.Access}, {"retention", a.Retention, b.Retention}} {
+		if !sameJSON(part.a, part.b) {
+			d.Changed = append(d.Changed, part.name)
+		}
+	}
+}
+
+func compareMaps[V any](d *SpecDetail, kind string, a, b map[string]*V) {
+	for _, name := range sortedKeys(a) {
+		v, ok := b[name]
+		switch {
+		case !ok:
+			d.Removed = append(d.Removed, kind+"/"+name)
+		case !sameJSON(a[name], v):
+			d.Changed = append(d.Changed, kind+"/"+name)
+		}
+	}
+	for _, name := range sortedKeys(b) {
+		if _, ok := a[name]; !ok {
+			d.Added = append(d.Added, kind+"/"+name)
+		}
+	}
+}
+
+func (d SpecDetail) summary() string {
+	return fmt.Sprintf("%d added, %d changed, %d removed", len(d.Added), len(d.Changed), len(d.Removed))
+}
