@@ -135,7 +135,7 @@ func (l *loop) run() {
 	defer timer.Stop()
 	l.adopt(l.p.takePlan(), time.Now())
 	for {
-		now := time.Now()
+		now := l.wake()
 		l.startCanaries(now)
 		l.startDue(now)
 		if now.Sub(l.swept) >= beat {
@@ -148,18 +148,14 @@ func (l *loop) run() {
 			l.stop()
 			return
 		case <-timer.C:
-			l.noticeStall(time.Now())
 		case f := <-l.results:
-			// A run that a stall cut in two must not count, so look for one first.
-			l.noticeStall(time.Now())
-			l.finish(f, time.Now())
+			l.finish(f, l.wake())
 		case answered := <-l.canaryResults:
-			l.noticeStall(time.Now())
-			l.canary.end(answered, time.Now())
-			l.retryHeld(time.Now())
+			now := l.wake()
+			l.canary.end(answered, now)
+			l.retryHeld(now)
 		case <-l.p.planned:
-			l.noticeStall(time.Now())
-			l.adopt(l.p.takePlan(), time.Now())
+			l.adopt(l.p.takePlan(), l.wake())
 		}
 		l.updateBlind(time.Now())
 	}
@@ -306,17 +302,21 @@ func (l *loop) retryHeld(now time.Time) {
 	}
 }
 
-// noticeStall looks whether the loop stood still. What was seen before then is
-// doubted, and what is overdue takes its next turn instead of all at once.
-func (l *loop) noticeStall(now time.Time) {
-	gap := now.Sub(l.seen)
-	l.seen = now
-	boot := l.p.bootTime()
-	gap = max(gap, boot-l.boot)
-	l.boot = boot
-	if gap <= stallGap {
-		return
+// wake returns the time, having looked whether the loop stood still since it was
+// last asked. If it did, what was seen before is doubted, runs under way do not
+// count, and what is overdue takes its next turn instead of all at once.
+func (l *loop) wake() time.Time {
+	boot, now := l.p.bootTime(), time.Now()
+	gap := max(now.Sub(l.seen), boot-l.boot)
+	l.seen, l.boot = now, boot
+	if gap > stallGap {
+		l.resume(gap, now)
 	}
+	return now
+}
+
+// resume goes on after the loop stood still for gap.
+func (l *loop) resume(gap time.Duration, now time.Time) {
 	l.p.log.Warn("observer stood still; its votes are unknown until it has probed again", "gap", gap)
 	l.stalled = true
 	l.doubt(ReasonStalled, now)

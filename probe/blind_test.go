@@ -1,0 +1,244 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorate/quorate/health"
+)
+
+var canaries = []netip.AddrPort{netip.MustParseAddrPort("192.0.2.53:53"), netip.MustParseAddrPort("198.51.100.53:53")}
+
+// line is this node's network as its canaries see it.
+type line struct {
+	cut  atomic.Bool
+	slow atomic.Int64 // time.Duration a canary takes
+	asks atomic.Int64
+}
+
+// wrap dials in virtual time.
+func (l *line) wrap(DialFunc) DialFunc {
+	return func(ctx context.Context, network, _ string) (net.Conn, error) {
+		if network == "tcp" {
+			l.asks.Add(1)
+		}
+		if l.cut.Load() || network != "tcp" {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		select {
+		case <-time.After(time.Duration(l.slow.Load())):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if l.cut.Load() {
+			return nil, errors.New("cut")
+		}
+		a, b := net.Pipe()
+		_ = b.Close()
+		return a, nil
+	}
+}
+
+// usEU are two clusters, so that each is unrelated to the other.
+func usEU() []TargetChecks {
+	return []TargetChecks{webInput(), {Target: target("web", "us", "192.0.2.20"), All: []Check{tcpCheck("c", 80)}}}
+}
+
+func TestG9BlindObserverNeverVotesDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, net := newWorld(), &line{}
+		p := launch(t, Config{Canaries: canaries, WrapDial: net.wrap}, w, usEU()...)
+		eu, us := watch(t, p, webEU), watch(t, p, usEU()[1].Target)
+		time.Sleep(30 * time.Second)
+		require.False(t, p.Status().Blind)
+
+		net.cut.Store(true) // this node loses its network, and so all it probes
+		w.set(w.hung, true, "192.0.2.10", "192.0.2.20")
+		time.Sleep(2 * time.Minute)
+		require.True(t, p.Status().Blind)
+		require.Equal(t, health.Vote{Side: health.Unknown, Reason: "blind", Since: p.Votes()[webEU].Since}, p.Votes()[webEU])
+
+		net.cut.Store(false)
+		w.set(w.hung, false, "192.0.2.10", "192.0.2.20")
+		time.Sleep(20 * time.Second)
+		require.False(t, p.Status().Blind)
+		require.Equal(t, "unknown up:ok unknown:blind up:ok", eu.sides())
+		require.Equal(t, "unknown up:ok unknown:blind up:ok", us.sides())
+	})
+}
+
+// However fast a check fails and however the moments fall, the network of the
+// node is looked at before a vote turns down.
+func TestG9BlindObserverNeverVotesDownWhateverTheMoment(t *testing.T) {
+	for offset := range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			w, net := newWorld(), &line{}
+			in := usEU()
+			in[0].All[0].Fall, in[0].All[0].Interval, in[0].All[0].Recheck = 1, time.Second, 100*time.Millisecond
+			p := launch(t, Config{Canaries: canaries, WrapDial: net.wrap}, w, in...)
+			h := watch(t, p, webEU)
+			time.Sleep(30*time.Second + time.Duration(offset)*270*time.Millisecond)
+			net.cut.Store(true)
+			w.set(w.down, true, "192.0.2.10", "192.0.2.20")
+			time.Sleep(30 * time.Second)
+			require.Equal(t, "unknown up:ok unknown:blind", h.sides())
+		})
+	}
+}
+
+func TestADownVoteWaitsForTheCanaryAndNoLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, net := newWorld(), &line{}
+		net.slow.Store(int64(30 * time.Millisecond))
+		p := launch(t, Config{Canaries: canaries, WrapDial: net.wrap}, w, usEU()...)
+		h := watch(t, p, webEU)
+		time.Sleep(35 * time.Second)
+		good := w.startsOf("192.0.2.10")
+		w.set(w.down, true, "192.0.2.10")
+		time.Sleep(30 * time.Second)
+		v, at := h.last()
+		require.Equal(t, health.Down, v.Side)
+		require.Equal(t, 14*time.Second, at.Sub(good[len(good)-1]), "asked at the first bad result, so it costs nothing")
+	})
+}
+
+func TestOneLostCanaryRoundBlindsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, net := newWorld(), &line{}
+		p := launch(t, Config{Canaries: canaries, WrapDial: net.wrap}, w, usEU()...)
+		h := watch(t, p, webEU)
+		time.Sleep(29*time.Second + 900*time.Millisecond)
+		net.cut.Store(true)
+		time.Sleep(1200 * time.Millisecond) // one round, and not the one after it
+		net.cut.Store(false)
+		time.Sleep(30 * time.Second)
+		require.Equal(t, "unknown up:ok", h.sides())
+	})
+}
+
+func TestCanariesAreNotFlooded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, net := newWorld(), &line{}
+		in := many(500)
+		for _, tc := range in {
+			w.set(w.down, true, tc.Target.Endpoint.String())
+		}
+		launch(t, Config{Canaries: canaries[:1], WrapDial: net.wrap, MaxConcurrency: 1000}, w, in...)
+		time.Sleep(10 * time.Second)
+		require.LessOrEqual(t, net.asks.Load(), int64(101))
+	})
+}
+
+func TestG9EverythingAndEveryPeerFailingIsBlindness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		var peers atomic.Bool
+		peers.Store(true)
+		p := launch(t, Config{PeersReachable: peers.Load}, w, usEU()...)
+		eu, us := watch(t, p, webEU), watch(t, p, usEU()[1].Target)
+		time.Sleep(30 * time.Second)
+		peers.Store(false)
+		w.set(w.hung, true, "192.0.2.10", "192.0.2.20")
+		time.Sleep(2 * time.Minute)
+		require.True(t, p.Status().Blind)
+		require.Equal(t, "unknown up:ok unknown:blind", eu.sides())
+		require.Equal(t, "unknown up:ok unknown:blind", us.sides())
+
+		peers.Store(true) // the peers are back, the clusters are not: they are down
+		time.Sleep(time.Minute)
+		require.Equal(t, "unknown up:ok unknown:blind down:timeout", eu.sides())
+	})
+}
+
+func TestALostPeerLinkAloneBlindsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		p := launch(t, Config{PeersReachable: func() bool { return false }}, w, usEU()...)
+		eu, us := watch(t, p, webEU), watch(t, p, usEU()[1].Target)
+		time.Sleep(30 * time.Second)
+		w.set(w.hung, true, "192.0.2.10")
+		time.Sleep(time.Minute)
+		require.Equal(t, "unknown up:ok down:timeout", eu.sides(), "us answers, so it is eu that is down")
+		require.Equal(t, "unknown up:ok", us.sides())
+	})
+}
+
+func TestAllTargetsDownWithPeersAroundIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		p := launch(t, Config{PeersReachable: func() bool { return true }}, w, usEU()...)
+		eu, us := watch(t, p, webEU), watch(t, p, usEU()[1].Target)
+		time.Sleep(30 * time.Second)
+		w.set(w.hung, true, "192.0.2.10", "192.0.2.20")
+		time.Sleep(time.Minute)
+		require.Equal(t, "unknown up:ok down:timeout", eu.sides())
+		require.Equal(t, "unknown up:ok down:timeout", us.sides())
+	})
+}
+
+func TestAFaultOfThisNodeIsNoEvidence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sick atomic.Bool
+		p := New(Config{})
+		p.bootTime = func() time.Duration { return 0 }
+		p.measure = func(context.Context, Probe, checker) outcome {
+			if sick.Load() {
+				return outcome{Result: Result{Reason: ReasonOther}, unmeasured: true}
+			}
+			return outcome{Result: Result{OK: true, Reason: ReasonOK}, reached: true}
+		}
+		p.SetPlan(BuildPlan([]TargetChecks{webInput()}))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = p.Run(ctx) }()
+		defer func() { cancel(); <-done }()
+		h := watch(t, p, webEU)
+		time.Sleep(20 * time.Second)
+		sick.Store(true)
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, "unknown up:ok unknown:other", h.sides())
+	})
+}
+
+func TestACanaryAnswersDNSOrTCP(t *testing.T) {
+	dial := NewDialer(nil, Source{})
+	t.Run("a refusal over UDP is an answer", func(t *testing.T) {
+		conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer conn.Close()
+		go func() {
+			buf := make([]byte, 512)
+			n, from, err := conn.ReadFrom(buf)
+			if err != nil || n != 17 {
+				return
+			}
+			_, _ = conn.WriteTo([]byte("not it"), from)
+			buf[2], buf[3] = 0x80, 5
+			_, _ = conn.WriteTo(buf[:12], from)
+		}()
+		ok := askDNS(t.Context(), dial, conn.LocalAddr().String())
+		require.True(t, ok)
+	})
+	t.Run("an open TCP port is an answer", func(t *testing.T) {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer ln.Close()
+		require.True(t, askCanaries(t.Context(), dial, []netip.AddrPort{netip.MustParseAddrPort(ln.Addr().String())}))
+	})
+	t.Run("silence is none", func(t *testing.T) {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		addr := netip.MustParseAddrPort(ln.Addr().String())
+		require.NoError(t, ln.Close())
+		require.False(t, askCanaries(t.Context(), dial, []netip.AddrPort{addr}))
+	})
+}
