@@ -35,6 +35,14 @@ func qtypeLabel(qtype uint16) string {
 	return "other"
 }
 
+// rcodeLabel names a code. 16 is BADVERS here; the library has the TSIG name for it.
+func rcodeLabel(rcode int) string {
+	if rcode == dns.RcodeBadVers {
+		return "BADVERS"
+	}
+	return dns.RcodeToString[rcode]
+}
+
 func newMetrics(cfg Config) *metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "quorate_dns_" + name, Help: help}, labels)
@@ -70,7 +78,7 @@ func (s *Server) count(req request, m *message) {
 		family = "6"
 	}
 	s.metrics.queries.WithLabelValues(m.zone, m.qtype, req.proto.String(), family).Inc()
-	s.metrics.responses.WithLabelValues(m.zone, dns.RcodeToString[m.Rcode]).Inc()
+	s.metrics.responses.WithLabelValues(m.zone, rcodeLabel(m.Rcode)).Inc()
 	for _, c := range m.answer.Clusters {
 		s.metrics.answers.WithLabelValues(m.answer.Service, c).Inc()
 	}

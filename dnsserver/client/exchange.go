@@ -187,7 +187,10 @@ func answers(q, m *dns.Msg) bool {
 
 func reply(m *dns.Msg) *Reply {
 	r := &Reply{Rcode: dns.RcodeToString[m.Rcode], Authoritative: m.Authoritative}
-	if r.Rcode == "" {
+	switch {
+	case m.Rcode == dns.RcodeBadVers:
+		r.Rcode = "BADVERS" // the library has the TSIG name for 16
+	case r.Rcode == "":
 		r.Rcode = fmt.Sprintf("RCODE%d", m.Rcode)
 	}
 	if len(m.Question) == 1 {
