@@ -3,6 +3,7 @@ package config
 import (
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/quorate/quorate/statestore"
 )
@@ -56,7 +57,7 @@ func (b *specBuilder) zoneRecords(zoneName string, zone *statestore.Zone, v *val
 				b.keyErrorf(types, t, "must be a type that can be set here, is %s, which is derived", t)
 				continue
 			case t == "NS" && owner == "@":
-				b.keyErrorf(types, t, "must not be set here, is what zones.%s.ns is for", zoneName)
+				b.keyErrorf(types, t, "must not be set here, is what zones.%s.ns is for", strings.TrimSuffix(zoneName, "."))
 				continue
 			case t == "CNAME" && owner == "@":
 				b.keyErrorf(types, t, "must not be at the apex, is next to SOA and NS there (RFC 1034, 3.6.2)")

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -320,13 +321,19 @@ func hostPort(listen bool) *schema {
 }
 
 func regex() *schema {
-	return scalar("RE2 regex", "a regular expression (RE2)", func(s string) (any, bool) {
-		if len(s) > maxString {
-			return nil, false
+	s := scalar("RE2 regex", "a regular expression (RE2)", func(s string) (any, bool) { return s, len(s) <= maxString })
+	within := s.parse
+	s.parse = func(text string) (any, string) {
+		if _, must := within(text); must != "" {
+			return nil, must
 		}
-		_, err := syntax.Parse(s, syntax.Perl)
-		return s, err == nil
-	})
+		var bad *syntax.Error
+		if _, err := syntax.Parse(text, syntax.Perl); errors.As(err, &bad) {
+			return nil, fmt.Sprintf("be a regular expression (RE2: %s)", bad.Code)
+		}
+		return text, ""
+	}
+	return s
 }
 
 func selector() *schema {

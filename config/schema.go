@@ -224,15 +224,27 @@ func list[T any](v *value, key string) []T {
 	return out
 }
 
-// nearest returns the name closest to got by edit distance, or "" when none is close.
+// nearest returns the name that got was probably meant to be, or "": one it is the
+// beginning of, else the closest within about one slip in three letters.
 func nearest(got string, names []string) string {
-	best, dist := "", len(got)/3+2 // about one slip in three letters
+	if len(got) < 3 {
+		return ""
+	}
+	best, dist := "", max(1, len(got)/3)+1
 	for _, n := range names {
 		if d := distance(got, n); d < dist {
 			best, dist = n, d
 		}
 	}
-	return best
+	if best != "" {
+		return best
+	}
+	for _, n := range names {
+		if strings.HasPrefix(n, got) {
+			return n
+		}
+	}
+	return ""
 }
 
 // longestTypo bounds the quadratic work of distance.

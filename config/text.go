@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode"
 )
 
 // marker starts a file in the joined form of several files. It begins a YAML
@@ -24,12 +25,18 @@ func newText(name, body string) *text {
 	return &text{name: name, body: body, lines: strings.Split(body, "\n")}
 }
 
-// line returns the 1-based line n without its end, or "".
+// line returns the 1-based line n without its end, or "". What a terminal would act
+// on is replaced, one character by one, so that columns stay.
 func (t *text) line(n int) string {
 	if n < 1 || n > len(t.lines) {
 		return ""
 	}
-	return strings.TrimSuffix(t.lines[n-1], "\r")
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\t' || r >= 0x7f && r < 0xa0 {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, strings.TrimSuffix(t.lines[n-1], "\r"))
 }
 
 // joinTexts returns the texts as one that splitSources takes apart again.

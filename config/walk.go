@@ -31,7 +31,7 @@ func (w walker) walk(s *schema, n *node, path string, idle bool) *value {
 			v.items = append(v.items, w.walk(s.elem, item, fmt.Sprintf("%s[%d]", path, i), idle))
 		}
 		if len(v.items) < s.least {
-			w.c.errorf(n.at, path, "must have at least %d, is empty", s.least)
+			w.c.errorf(n.at, path, "must have at least %s, has %d", entries(s.least), len(n.items))
 			v.bad = true
 		}
 	case objectKind, mapKind:
@@ -120,7 +120,7 @@ func (w walker) mapping(v *value, n *node, idle bool) {
 		path := join(v.path, e.key)
 		name := e.key
 		if parsed, must := v.s.key.parse(e.key); must != "" {
-			w.c.errorf(e.at, path, "must have names that each %s, is %s", must, quote(e.key))
+			w.c.errorf(e.at, path, "must %s, is %s", must, quote(e.key))
 			continue
 		} else if p, ok := parsed.(string); ok {
 			name = p
@@ -134,9 +134,16 @@ func (w walker) mapping(v *value, n *node, idle bool) {
 		v.fields[name] = w.walk(v.s.elem, e.val, path, idle)
 	}
 	if len(n.keys) < v.s.least {
-		w.c.errorf(n.at, v.path, "must have at least %d, is empty", v.s.least)
+		w.c.errorf(n.at, v.path, "must have at least %s, has none", entries(v.s.least))
 		v.bad = true
 	}
+}
+
+func entries(n int) string {
+	if n == 1 {
+		return "one entry"
+	}
+	return fmt.Sprintf("%d entries", n)
 }
 
 // absent returns what stands for a key that is not set: its default, or an object
