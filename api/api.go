@@ -12,12 +12,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quorate/quorate/api/apitype"
+	"github.com/quorate/quorate/routing"
 	"github.com/quorate/quorate/statestore"
 )
 
@@ -48,14 +48,17 @@ type Proposer interface {
 
 // QuorumView is what this node knows of the quorum now.
 type QuorumView struct {
-	Leader    string        // empty: none heard
-	Stale     time.Duration // since a leader that holds its lease was heard; 0 on the leader
-	HasQuorum bool
-	Servers   []Server
+	HasQuorum bool          // a leader that holds its lease was heard lately
+	Leader    string        // empty: none known
+	Stale     time.Duration // since such a leader was heard; 0 on the leader
+	Voters    int
+	VotersUp  int // as the leader reaches them, itself included
+	Tolerates int // how many voters more may be lost
+	Servers   []RaftServer
 }
 
-// Server is one server of the Raft configuration.
-type Server struct {
+// RaftServer is one server of the Raft configuration.
+type RaftServer struct {
 	Name      string
 	Voter     bool
 	Reachable bool
@@ -65,9 +68,10 @@ type Server struct {
 
 // Decoded is what the decoder makes of a spec's text.
 type Decoded struct {
-	Spec   *statestore.Spec
-	Unused []apitype.FieldError // keys that have no behaviour in this version: plan refuses them
-	Errors []apitype.FieldError // all of them; Spec is nil when there is one
+	Spec     *statestore.Spec
+	Unused   []apitype.FieldError // keys that have no behaviour in this version: plan refuses them
+	Errors   []apitype.FieldError // all of them; Spec is nil when there is one
+	Warnings []string             // what works but is probably not meant
 }
 
 // JoinSecret is a freshly made join token.
@@ -77,8 +81,8 @@ type JoinSecret struct {
 	Hash  [32]byte
 }
 
-// Config is what a Server needs. Store, Proposer, Quorum, Decode and Node are
-// required; a nil optional function makes its endpoint answer 501.
+// Config is what a Server needs. Node, Store, Proposer, Quorum,
+// Table and Decode are required; a nil optional function makes its endpoint answer 501.
 type Config struct {
 	Node    string // this node's name
 	Version string // release of the binary
@@ -91,11 +95,15 @@ type Config struct {
 	IsNoLeader       func(error) bool
 	IsUnknownOutcome func(error) bool
 
-	// ReadIndex returns once this node's state holds everything committed before
-	// the call. Nil: linearizable reads are refused.
-	ReadIndex func(ctx context.Context) error
+	// ReadIndex returns an index once this node's state holds everything committed
+	// before the call. Nil: linearizable reads are refused.
+	ReadIndex func(ctx context.Context) (uint64, error)
 
 	Quorum func() QuorumView
+
+	// Table is what DNS answers from; nil before the first one is loaded.
+	Table func() *routing.Table
+
 	Decode func(name string, source []byte) Decoded
 
 	// Bound reports whether the sockets this node should serve DNS on are bound.
@@ -138,9 +146,3 @@ type DemoUser struct {
 
 // PeerMethod is the method name under which Call reaches a node's Server.Peer.
 const PeerMethod = "api.explain"
-
-// Server serves the API of one node.
-type Server struct {
-	cfg     Config
-	handler http.Handler
-}

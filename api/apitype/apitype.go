@@ -330,8 +330,9 @@ type Explanation struct {
 
 // Step is one line of a decision trace.
 type Step struct {
-	Name string `json:"name"`
-	Text string `json:"text"`
+	Step string `json:"step"`           // name, client, candidates, state or answer
+	Text string `json:"text"`           // what was decided
+	Note string `json:"note,omitempty"` // why, or what was left out
 }
 
 // CA is a mesh certificate authority all nodes accept.

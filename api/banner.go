@@ -1,0 +1,130 @@
+package api
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/api/apitype"
+	"github.com/quorate/quorate/health"
+	"github.com/quorate/quorate/policy"
+	"github.com/quorate/quorate/statestore"
+)
+
+// nsChanged is the type of the event that a change of the NS set makes.
+const nsChanged = "zone.ns_changed"
+
+// nsBannerFor is how long a change of the NS set stays on the banner: a parent
+// zone is changed by people, on a working day.
+const nsBannerFor = 24 * time.Hour
+
+// banners are what an operator must see, the gravest first.
+func (s *Server) banners(st *statestore.State, q apitype.Quorum) []apitype.Banner {
+	out := []apitype.Banner{}
+	add := func(code, subject, format string, args ...any) {
+		out = append(out, apitype.Banner{Code: code, Subject: subject, Text: fmt.Sprintf(format, args...)})
+	}
+	if !q.Available {
+		add("no-quorum", "", "NO QUORUM - as of %s, read only; DNS answers from the last agreed table", clock(q.StaleSince))
+	}
+	if st.Revision == 0 {
+		add("no-spec", "", "no spec yet: quorate apply -f spec.yaml")
+	}
+	for _, o := range lone(policy.Disagreements(st)) {
+		add("lone-observer", "members/"+o.observer, "%s alone sees %s; outvoted, nothing moves", o.observer, strings.Join(o.sees, ", "))
+	}
+	for _, name := range sortedKeys(st.Members) {
+		if !st.Members[name].Observes {
+			continue
+		}
+		switch o := st.Observers[health.ObserverID(name)]; {
+		case o == nil:
+			add("observer-unconfirmed", "members/"+name, "%s has not voted yet", name)
+		case o.Silent:
+			add("observer-silent", "members/"+name, "%s is silent since %s: its votes are set aside", name, clock(o.Since))
+		case !o.Confirmed:
+			add("observer-unconfirmed", "members/"+name, "%s has not confirmed its votes to this leader", name)
+		}
+	}
+	for _, name := range sortedKeys(st.Freezes) {
+		f, what := st.Freezes[name], "all services"
+		if name != "" {
+			what = "service " + name
+		}
+		add("frozen", name, "%s frozen by %s: %s%s", what, f.By, f.Reason, until(f.Until))
+	}
+	for _, name := range sortedKeys(st.Clusters) {
+		if d := st.Clusters[name].Drain; d != nil {
+			what := ""
+			if len(d.Services) > 0 {
+				what = " for " + strings.Join(d.Services, ", ")
+			}
+			add("drained", "clusters/"+name, "%s drained%s by %s: %s%s", name, what, d.By, d.Reason, until(d.Until))
+		}
+	}
+	if i := lastIndex(st.Events, func(e statestore.Event) bool { return e.Type == nsChanged }); i >= 0 {
+		if e := st.Events[i]; st.Now.Sub(e.At) < nsBannerFor {
+			add("ns-changed", e.Subject, "the name servers of %s changed at %s: the parent's delegation must follow", strings.TrimPrefix(e.Subject, "zones/"), clock(e.At))
+		}
+	}
+	return out
+}
+
+func until(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return ", until " + clock(t)
+}
+
+func lastIndex[T any](s []T, f func(T) bool) int {
+	for i := len(s) - 1; i >= 0; i-- {
+		if f(s[i]) {
+			return i
+		}
+	}
+	return -1
+}
+
+// outvoted is an observer and what it alone sees.
+type outvoted struct {
+	observer string
+	sees     []string
+}
+
+// lone groups disagreements by observer: the one that is more likely sick itself
+// than right. Several observers that contradict the same verdict are not alone.
+func lone(ds []policy.Disagreement) []outvoted {
+	against := map[health.Target]int{}
+	for _, d := range ds {
+		against[d.Target]++
+	}
+	byName := map[string]*outvoted{}
+	for _, d := range ds {
+		if against[d.Target] > 1 {
+			continue
+		}
+		o := byName[string(d.Observer)]
+		if o == nil {
+			o = &outvoted{observer: string(d.Observer)}
+			byName[o.observer] = o
+		}
+		what := d.Target.Cluster
+		if d.Target.Service != "" {
+			what = d.Target.Service + "/" + what
+		}
+		sees := what + " " + d.Side.String()
+		if d.Reason != "" {
+			sees += " (" + d.Reason + ")"
+		}
+		if !slices.Contains(o.sees, sees) {
+			o.sees = append(o.sees, sees)
+		}
+	}
+	out := make([]outvoted, 0, len(byName))
+	for _, name := range sortedKeys(byName) {
+		out = append(out, *byName[name])
+	}
+	return out
+}

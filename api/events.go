@@ -1,0 +1,315 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/quorate/quorate/api/apitype"
+	"github.com/quorate/quorate/statestore"
+)
+
+const (
+	// keepalive is how often a silent stream carries a comment: below the idle
+	// timeout of the proxies people have.
+	keepalive = 15 * time.Second
+
+	// streamWrite bounds a write to a reader that does not read.
+	streamWrite = 10 * time.Second
+
+	defaultPage = 100
+	maxPage     = 1000
+)
+
+type eventsInput struct {
+	reading
+	After       uint64 `query:"after" doc:"only events of a higher log index; without it the latest ones"`
+	Limit       int    `query:"limit" minimum:"1" maximum:"1000" doc:"100 when absent"`
+	Types       string `query:"types" doc:"comma list of types; a final * matches any ending"`
+	Service     string `query:"service"`
+	Since       string `query:"since" doc:"a time, or a duration such as 2h before now"`
+	LastEventID string `header:"Last-Event-ID" doc:"for text/event-stream: resume after it"`
+}
+
+type historyInput struct {
+	reading
+	Service string `query:"service" doc:"only what moved this service's answers"`
+	Limit   int    `query:"limit" minimum:"1" maximum:"1000"`
+}
+
+func (s *Server) eventRoutes(api huma.API) {
+	op := operation(http.MethodGet, "/events", "events", "Events, oldest first; a stream with Accept: text/event-stream", statestore.CanRead, http.StatusUnprocessableEntity)
+	op.Middlewares = huma.Middlewares{func(hc huma.Context, next func(huma.Context)) {
+		if !strings.Contains(hc.Header("Accept"), "text/event-stream") {
+			next(hc)
+			return
+		}
+		r, w := humago.Unwrap(hc)
+		s.streamEvents(w, r, callOf(hc.Context()))
+	}}
+	op.Responses = map[string]*huma.Response{"200": {
+		Description: "A page of events, or a stream of CloudEvents",
+		Content:     map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: "string"}}},
+	}}
+	huma.Register(api, op, s.events)
+	huma.Register(api, operation(http.MethodGet, "/history", "history", "What moved answers and why, oldest first", statestore.CanRead, http.StatusNotFound), s.history)
+}
+
+func (s *Server) events(ctx context.Context, in *eventsInput) (*output[apitype.Event], error) {
+	c := callOf(ctx)
+	var since time.Time
+	if in.Since != "" {
+		t, err := s.since(in.Since)
+		if err != nil {
+			return nil, err
+		}
+		since = t
+	}
+	limit := in.Limit
+	if limit == 0 {
+		limit = defaultPage
+	}
+	items := []apitype.Event{}
+	for _, e := range c.st.Events {
+		if e.Index > in.After && !e.At.Before(since) && eventMatches(e, in.Types, in.Service) && visible(c, e) {
+			items = append(items, eventView(e))
+		}
+	}
+	if len(items) > limit {
+		if in.After > 0 || in.Since != "" {
+			items = items[:limit] // the reader goes on after the last one
+		} else {
+			items = items[len(items)-limit:]
+		}
+	}
+	return envelope(c, "event", items...), nil
+}
+
+func (s *Server) since(text string) (time.Time, error) {
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return s.cfg.Now().Add(-d), nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, invalidField("?since", "must be a time such as 2026-11-30T03:00:00Z or a duration such as 2h, is %q", text)
+	}
+	return t, nil
+}
+
+// visible hides events of services that the caller may not read.
+func visible(c *call, e statestore.Event) bool {
+	name, ok := strings.CutPrefix(e.Subject, "services/")
+	if !ok {
+		return true
+	}
+	name, _, _ = strings.Cut(name, "/")
+	return can(c.st, c.p, statestore.CanRead, name)
+}
+
+// history is the events that moved answers.
+func (s *Server) history(ctx context.Context, in *historyInput) (*output[apitype.Event], error) {
+	c := callOf(ctx)
+	if in.Service != "" && c.st.Spec.Services[in.Service] == nil {
+		return nil, notFound("service", in.Service)
+	}
+	limit := in.Limit
+	if limit == 0 {
+		limit = defaultPage
+	}
+	items := []apitype.Event{}
+	for _, e := range c.st.Events {
+		if movesAnswers(c.st, e, in.Service) && visible(c, e) {
+			items = append(items, eventView(e))
+		}
+	}
+	if len(items) > limit {
+		items = items[len(items)-limit:]
+	}
+	return envelope(c, "event", items...), nil
+}
+
+// movesAnswers reports whether an event is part of a service's history: its
+// rotations and freezes, the drains of its clusters, and revisions of the spec.
+func movesAnswers(st *statestore.State, e statestore.Event, service string) bool {
+	kind, _, _ := strings.Cut(e.Type, ".")
+	switch kind {
+	case "rotation", "service", "freeze", "automation":
+		return service == "" || e.Subject == "services/"+service || !strings.HasPrefix(e.Subject, "services/")
+	case "cluster":
+		name := strings.TrimPrefix(e.Subject, "clusters/")
+		return service == "" || slices.Contains(st.Spec.Candidates(service), name)
+	case "spec":
+		return true
+	}
+	return false
+}
+
+// cloudEvent is the body of a streamed event, in CloudEvents 1.0 JSON.
+type cloudEvent struct {
+	SpecVersion string        `json:"specversion"`
+	ID          string        `json:"id"`
+	Source      string        `json:"source"`
+	Type        string        `json:"type"`
+	Subject     string        `json:"subject,omitempty"`
+	Time        time.Time     `json:"time"`
+	ContentType string        `json:"datacontenttype"`
+	Data        apitype.Event `json:"data"`
+}
+
+func (s *Server) cloudEvent(st *statestore.State, e statestore.Event) cloudEvent {
+	return cloudEvent{
+		SpecVersion: "1.0", ID: strconv.FormatUint(e.Index, 10),
+		Source: "/quorate/" + st.Installation + "/" + s.cfg.Node,
+		Type:   "dev.quorate." + e.Type, Subject: e.Subject, Time: e.At.UTC(),
+		ContentType: "application/json", Data: eventView(e),
+	}
+}
+
+// streamEvents sends events as they are committed. Without Last-Event-ID it
+// starts with the next one.
+func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request, c *call) {
+	q := r.URL.Query()
+	st := s.cfg.Store.State()
+	after := st.Index
+	if id := r.Header.Get("Last-Event-ID"); id != "" {
+		n, err := strconv.ParseUint(id, 10, 64)
+		if err != nil {
+			s.writeProblem(w, r, invalidField("Last-Event-ID", "must be a log index, is %q", id))
+			return
+		}
+		after = n
+	} else if a := q.Get("after"); a != "" {
+		n, err := strconv.ParseUint(a, 10, 64)
+		if err != nil {
+			s.writeProblem(w, r, invalidField("?after", "must be a log index, is %q", a))
+			return
+		}
+		after = n
+	}
+	out, done := s.openStream(w)
+	defer done()
+	types, service := q.Get("types"), q.Get("service")
+	if cut(st, after) {
+		if out.send("reset", strconv.FormatUint(st.Index, 10), []byte(`{"reason":"history before this was cut; read the state anew"}`)) != nil {
+			return
+		}
+	}
+	tick := time.NewTicker(keepalive)
+	defer tick.Stop()
+	for {
+		changed := s.cfg.Store.Changed()
+		st = s.cfg.Store.State()
+		c.st = st
+		i, _ := slices.BinarySearchFunc(st.Events, after+1, func(e statestore.Event, n uint64) int {
+			switch {
+			case e.Index < n:
+				return -1
+			case e.Index > n:
+				return 1
+			}
+			return 0
+		})
+		for _, e := range st.Events[i:] {
+			after = e.Index
+			if !eventMatches(e, types, service) || !visible(c, e) {
+				continue
+			}
+			data, err := json.Marshal(s.cloudEvent(st, e))
+			if err != nil {
+				s.log.Error("encode an event", keyIndex, e.Index, keyErr, err)
+				continue
+			}
+			if out.send("", strconv.FormatUint(e.Index, 10), data) != nil {
+				return
+			}
+		}
+		select {
+		case <-changed:
+		case <-tick.C:
+			if out.comment("still here") != nil || !s.stillIn(r) {
+				return
+			}
+		case <-r.Context().Done():
+			return
+		case <-s.stopping:
+			return
+		}
+	}
+}
+
+// stillIn reports whether the reader's credentials hold: a revoked token must not
+// read on for ever.
+func (s *Server) stillIn(r *http.Request) bool {
+	st := s.cfg.Store.State()
+	p, err := s.authenticate(r, st)
+	return err == nil && canSome(st, p, statestore.CanRead)
+}
+
+// cut reports whether events after the index are no longer kept.
+func cut(st *statestore.State, after uint64) bool {
+	if uint64(len(st.Events)) >= st.Audit.Count {
+		return false
+	}
+	return len(st.Events) == 0 || after < st.Events[0].Index-1
+}
+
+// stream writes server-sent events.
+type stream struct {
+	w  http.ResponseWriter
+	rc *http.ResponseController
+}
+
+// openStream starts a stream. The caller calls done when it ends.
+func (s *Server) openStream(w http.ResponseWriter) (*stream, func()) {
+	if rec, ok := w.(*recorder); ok {
+		rec.stream = true
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no")
+	out := &stream{w: w, rc: http.NewResponseController(w)}
+	_ = out.rc.SetReadDeadline(time.Time{}) // not every test's writer has deadlines
+	w.WriteHeader(http.StatusOK)
+	_ = out.comment("quorate")
+	s.met.streams.Inc()
+	return out, s.met.streams.Dec
+}
+
+func (o *stream) send(event, id string, data []byte) error {
+	var b bytes.Buffer
+	if event != "" {
+		fmt.Fprintf(&b, "event: %s\n", event)
+	}
+	if id != "" {
+		fmt.Fprintf(&b, "id: %s\n", id)
+	}
+	for line := range bytes.SplitSeq(data, []byte("\n")) {
+		b.WriteString("data: ")
+		b.Write(line)
+		b.WriteByte('\n')
+	}
+	b.WriteByte('\n')
+	return o.write(b.Bytes())
+}
+
+func (o *stream) comment(text string) error { return o.write([]byte(": " + text + "\n\n")) }
+
+func (o *stream) write(b []byte) error {
+	_ = o.rc.SetWriteDeadline(time.Now().Add(streamWrite)) // as above
+	if _, err := o.w.Write(b); err != nil {
+		return fmt.Errorf("write to a stream: %w", err)
+	}
+	if err := o.rc.Flush(); err != nil {
+		return fmt.Errorf("flush a stream: %w", err)
+	}
+	return nil
+}

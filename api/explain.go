@@ -1,0 +1,160 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/quorate/quorate/api/apitype"
+	"github.com/quorate/quorate/routing"
+	"github.com/quorate/quorate/statestore"
+)
+
+type explainInput struct {
+	reading
+	Name   string `query:"name" required:"true" maxLength:"255" doc:"the name asked"`
+	Type   string `query:"type" maxLength:"16" doc:"A when absent"`
+	Client string `query:"client" doc:"address the query comes from"`
+	ECS    string `query:"ecs" doc:"client subnet of the query"`
+	Node   string `query:"node" doc:"the node that answers; this one when absent"`
+}
+
+// question is an explain request between nodes.
+type question struct {
+	Name   string `json:"name"`
+	Type   string `json:"type"`
+	Client string `json:"client,omitempty"`
+	ECS    string `json:"ecs,omitempty"`
+}
+
+func (s *Server) explain(ctx context.Context, in *explainInput) (*output[apitype.Explanation], error) {
+	c := callOf(ctx)
+	q := question{Name: in.Name, Type: in.Type, Client: in.Client, ECS: in.ECS}
+	if in.Node == "" || in.Node == s.cfg.Node {
+		ex, err := s.answer(q)
+		if err != nil {
+			return nil, err
+		}
+		return s.explained(c, ex)
+	}
+	if c.st.Members[in.Node] == nil {
+		return nil, notFound("member", in.Node)
+	}
+	if _, err := parseQuestion(q); err != nil {
+		return nil, err
+	}
+	if s.cfg.Call == nil {
+		return nil, unsupported("ask another node")
+	}
+	body, err := json.Marshal(q)
+	if err != nil {
+		return nil, s.internal("encode a question", err)
+	}
+	reply, err := s.cfg.Call(ctx, in.Node, PeerMethod, body)
+	if err != nil {
+		return nil, problem(http.StatusBadGateway, apitype.ProblemNotReachable, "ask node %s: %v", in.Node, err)
+	}
+	var ex apitype.Explanation
+	if err := json.Unmarshal(reply, &ex); err != nil {
+		return nil, problem(http.StatusBadGateway, apitype.ProblemNotReachable, "ask node %s: %v", in.Node, err)
+	}
+	return s.explained(c, ex)
+}
+
+func (s *Server) explained(c *call, ex apitype.Explanation) (*output[apitype.Explanation], error) {
+	if ex.Service != "" {
+		if err := require(c.st, c.p, statestore.CanRead, ex.Service); err != nil {
+			return nil, err
+		}
+	}
+	return envelope(c, "explanation", ex), nil
+}
+
+// Peer answers what another node sent by Config.Call with PeerMethod.
+func (s *Server) Peer(_ context.Context, _ string, body []byte) ([]byte, error) {
+	var q question
+	if err := unmarshalStrict(body, &q); err != nil {
+		return nil, fmt.Errorf("explain for a peer: %w", err)
+	}
+	ex, err := s.answer(q)
+	if err != nil {
+		return nil, fmt.Errorf("explain for a peer: %w", err)
+	}
+	reply, err := json.Marshal(ex)
+	if err != nil {
+		return nil, fmt.Errorf("explain for a peer: %w", err)
+	}
+	return reply, nil
+}
+
+func parseQuestion(q question) (routing.Query, error) {
+	out := routing.Query{Name: q.Name, Type: routing.TypeA, Client: netip.IPv4Unspecified()}
+	if q.Name == "" {
+		return out, invalidField("?name", "must be a name, is empty")
+	}
+	if q.Type != "" {
+		t, ok := routing.ParseType(strings.ToUpper(q.Type))
+		if !ok {
+			return out, invalidField("?type", "must be a record type such as A or AAAA, is %q", q.Type)
+		}
+		out.Type = t
+	}
+	if q.Client != "" {
+		a, err := netip.ParseAddr(q.Client)
+		if err != nil {
+			return out, invalidField("?client", "must be an IP address, is %q", q.Client)
+		}
+		out.Client = a
+	}
+	if q.ECS != "" {
+		p, err := netip.ParsePrefix(q.ECS)
+		if err != nil {
+			return out, invalidField("?ecs", "must be a network such as 192.0.2.0/24, is %q", q.ECS)
+		}
+		out.Subnet = p.Masked()
+	}
+	return out, nil
+}
+
+// answer asks the very function that DNS asks (G14).
+func (s *Server) answer(q question) (apitype.Explanation, error) {
+	query, err := parseQuestion(q)
+	if err != nil {
+		return apitype.Explanation{}, err
+	}
+	t := s.cfg.Table()
+	if t == nil {
+		return apitype.Explanation{}, problem(http.StatusServiceUnavailable, apitype.ProblemNoQuorum, "node %s has no table yet", s.cfg.Node)
+	}
+	query.Stale = s.cfg.Quorum().Stale
+	a, trace := routing.Select(t, query)
+	ex := apitype.Explanation{
+		Node: s.cfg.Node, Revision: t.Revision, Index: t.Index,
+		Name: routing.Canonical(q.Name), Type: strings.ToUpper(q.Type), Service: a.Service,
+		Rcode: a.Kind.String(), TTL: uint32(a.TTL().Seconds()),
+		Answers: []string{}, Clusters: orEmpty(a.Clusters), Steps: []apitype.Step{},
+	}
+	if ex.Type == "" {
+		ex.Type = "A"
+	}
+	for _, al := range a.Chain {
+		ex.Answers = append(ex.Answers, al.Set.Text...)
+	}
+	if a.Set != nil {
+		ex.Answers = append(ex.Answers, a.Set.Text...)
+	}
+	for _, step := range trace.Steps() {
+		ex.Steps = append(ex.Steps, apitype.Step{Step: step.Step, Text: step.Text, Note: step.Note})
+	}
+	return ex, nil
+}
+
+func (s *Server) explainRoute(api huma.API) {
+	huma.Register(api, operation(http.MethodGet, "/explain", "explain", "How a node answers a question, step by step", statestore.CanRead,
+		http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusBadGateway, http.StatusServiceUnavailable), s.explain)
+}

@@ -1,0 +1,16 @@
+package api
+
+// Keys of log records.
+const (
+	keyErr     = "err"
+	keyUser    = "user"
+	keyVia     = "via"
+	keyRoute   = "route"
+	keyRequest = "request"
+	keySubject = "subject"
+	keyIndex   = "index"
+	keyRemote  = "remote"
+	keyAddr    = "addr"
+	keyStack   = "stack"
+	keyLevel   = "level"
+)

@@ -1,0 +1,336 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/quorate/quorate/api/apitype"
+	"github.com/quorate/quorate/policy"
+	"github.com/quorate/quorate/statestore"
+)
+
+// specName stands for the file in positions when the caller does not name it.
+const specName = "spec.yaml"
+
+type specOutput struct {
+	ETag string `header:"ETag"`
+	Body apitype.Envelope[apitype.Spec]
+}
+
+type putSpecInput struct {
+	writing
+	IfMatch string `header:"If-Match" doc:"ETag of the revision this one replaces"`
+	Body    apitype.ApplyRequest
+}
+
+type revisionInput struct {
+	reading
+	Number uint64 `path:"n"`
+}
+
+type planInput struct {
+	writing
+	Body apitype.PlanRequest
+}
+
+type planIDInput struct {
+	reading
+	ID string `path:"id" maxLength:"64"`
+}
+
+type applyInput struct {
+	writing
+	ID   string `path:"id" maxLength:"64"`
+	Body *apitype.ApplyRequest
+}
+
+type rollbackInput struct {
+	writing
+	Body apitype.RollbackRequest
+}
+
+func (s *Server) specRoutes(api huma.API) {
+	big := func(op huma.Operation) huma.Operation {
+		op.MaxBodyBytes = maxSpecBody + 1
+		return op
+	}
+	huma.Register(api, operation(http.MethodGet, "/spec", "spec", "The spec in force, as it was handed in", statestore.CanRead),
+		func(ctx context.Context, _ *reading) (*specOutput, error) {
+			c := callOf(ctx)
+			return &specOutput{ETag: etag(c.st.Revision), Body: envelope(c, "spec", currentSpec(c.st)).Body}, nil
+		})
+	huma.Register(api, big(operation(http.MethodPut, "/spec", "put-spec", "Replace the spec in one step", statestore.CanApply, append(actErrors, http.StatusPreconditionFailed)...)), s.putSpec)
+	huma.Register(api, operation(http.MethodGet, "/spec/revisions", "revisions", "Every revision that is kept, newest first", statestore.CanRead),
+		func(ctx context.Context, _ *reading) (*output[apitype.Revision], error) {
+			c := callOf(ctx)
+			var items []apitype.Revision
+			for i := len(c.st.Revisions) - 1; i >= 0; i-- {
+				r := c.st.Revisions[i]
+				items = append(items, apitype.Revision{Number: r.Number, Index: r.Index, At: r.At, Author: r.Author, Reason: r.Reason, Current: r.Number == c.st.Revision})
+			}
+			return envelope(c, "revision", items...), nil
+		})
+	huma.Register(api, operation(http.MethodGet, "/spec/revisions/{n}", "revision", "One revision with its text", statestore.CanRead, http.StatusNotFound),
+		func(ctx context.Context, in *revisionInput) (*output[apitype.Spec], error) {
+			c := callOf(ctx)
+			r, ok := revision(c.st, in.Number)
+			if !ok {
+				return nil, notFound("revision", strconv.FormatUint(in.Number, 10))
+			}
+			return envelope(c, "spec", specView(r)), nil
+		})
+	huma.Register(api, operation(http.MethodPost, "/spec/rollback", "rollback", "Make an older revision's spec the next revision", statestore.CanApply, actErrors...), s.rollback)
+	huma.Register(api, big(operation(http.MethodPost, "/plans", "create-plan", "What applying a spec would change; nothing is written", statestore.CanApply, http.StatusUnprocessableEntity)), s.createPlan)
+	huma.Register(api, operation(http.MethodGet, "/plans/{id}", "plan", "A plan made on this node", statestore.CanApply, http.StatusNotFound),
+		func(ctx context.Context, in *planIDInput) (*output[apitype.Plan], error) {
+			c := callOf(ctx)
+			p, ok := s.plans.get(in.ID)
+			if !ok {
+				return nil, notFound("plan of this node", in.ID)
+			}
+			return envelope(c, "plan", p.plan), nil
+		})
+	huma.Register(api, big(operation(http.MethodPost, "/plans/{id}/apply", "apply-plan", "Apply a plan whose base is still current", statestore.CanApply, actErrors...)), s.applyPlan)
+}
+
+func etag(revision uint64) string { return `"` + strconv.FormatUint(revision, 10) + `"` }
+
+func revision(st *statestore.State, n uint64) (statestore.Revision, bool) {
+	for _, r := range st.Revisions {
+		if r.Number == n {
+			return r, true
+		}
+	}
+	return statestore.Revision{}, false
+}
+
+func currentSpec(st *statestore.State) apitype.Spec {
+	if r, ok := revision(st, st.Revision); ok {
+		return specView(r)
+	}
+	return apitype.Spec{Number: st.Revision, Spec: st.Spec}
+}
+
+func specView(r statestore.Revision) apitype.Spec {
+	return apitype.Spec{Number: r.Number, At: r.At, Author: r.Author, Reason: r.Reason, Source: r.Source, Spec: r.Spec}
+}
+
+// planID names a plan by what it was made of, so that every node can check it.
+func planID(base uint64, source string) string {
+	sum := sha256.Sum256([]byte(strconv.FormatUint(base, 10) + "\n" + source))
+	return strconv.FormatUint(base+1, 10) + "-" + hex.EncodeToString(sum[:4])
+}
+
+// decode reads a spec strictly. Keys without behaviour in this version are
+// refused by name: a promise the nodes do not keep is worse than an error.
+func (s *Server) decode(name, source string) (*statestore.Spec, []string, *apitype.Problem) {
+	if name == "" {
+		name = specName
+	}
+	if strings.TrimSpace(source) == "" {
+		return nil, nil, invalidField("/source", "must be a spec, is empty")
+	}
+	d := s.cfg.Decode(name, []byte(source))
+	if errs := append(d.Errors[:len(d.Errors):len(d.Errors)], d.Unused...); len(errs) > 0 {
+		return nil, nil, invalid(errs...)
+	}
+	if d.Spec == nil {
+		return nil, nil, invalidField("/source", "must be a spec, is none")
+	}
+	return d.Spec, d.Warnings, nil
+}
+
+// makePlan judges a spec against the state.
+func makePlan(st *statestore.State, spec *statestore.Spec, source string, warnings []string) apitype.Plan {
+	diff, found := policy.DiffSpec(st, spec), policy.CheckSpec(st, spec)
+	p := apitype.Plan{
+		ID: planID(st.Revision, source), Base: st.Revision, Next: st.Revision + 1,
+		Class: string(diff.Class), Changes: []apitype.Change{}, Answers: impactsView(diff.Answers),
+		Guards: apitype.Guards{
+			Updates: diff.Guards.Updates, MaxUpdates: diff.Guards.MaxUpdates,
+			Deletes: diff.Guards.Deletes, MaxDeletes: diff.Guards.MaxDeletes,
+			NSChanged: diff.Guards.NSChanged, Exceeded: orEmpty(diff.Guards.Exceeded),
+		},
+		Blockers: blockersView(found.Blockers),
+		Warnings: append(orEmpty(warnings), found.Warnings...),
+	}
+	for _, ch := range diff.Changes {
+		p.Changes = append(p.Changes, apitype.Change{Op: ch.Op, Path: ch.Path, Old: ch.Old, New: ch.New})
+	}
+	return p
+}
+
+func (s *Server) createPlan(ctx context.Context, in *planInput) (*output[apitype.Plan], error) {
+	c := callOf(ctx)
+	spec, warnings, prob := s.decode(in.Body.Name, in.Body.Source)
+	if prob != nil {
+		return nil, prob
+	}
+	p := makePlan(c.st, spec, in.Body.Source, warnings)
+	s.plans.put(keptPlan{plan: p, source: in.Body.Source, name: in.Body.Name})
+	return envelope(c, "plan", p), nil
+}
+
+func (s *Server) applyPlan(ctx context.Context, in *applyInput) (*output[apitype.Plan], error) {
+	c := callOf(ctx)
+	req := apitype.ApplyRequest{}
+	if in.Body != nil {
+		req = *in.Body
+	}
+	if req.Source == "" {
+		kept, ok := s.plans.get(in.ID)
+		if !ok {
+			p := notFound("plan of this node", in.ID)
+			p.Next = "send the spec's source along, or plan again"
+			return nil, p
+		}
+		req.Source, req.Name = kept.source, kept.name
+	}
+	return s.apply(ctx, c, req, func(st *statestore.State) error {
+		want := planID(st.Revision, req.Source)
+		if in.ID == want {
+			return nil
+		}
+		if next, _, _ := strings.Cut(in.ID, "-"); next == strconv.FormatUint(st.Revision+1, 10) {
+			return invalidField("/source", "must be the text that plan %s was made from, is another", in.ID)
+		}
+		return stalePlan("plan %s was made on another revision; revision %d is current", in.ID, st.Revision)
+	})
+}
+
+func stalePlan(format string, args ...any) *apitype.Problem {
+	p := problem(http.StatusConflict, apitype.ProblemStalePlan, format, args...)
+	p.Next = "quorate plan -f FILE"
+	return p
+}
+
+func (s *Server) putSpec(ctx context.Context, in *putSpecInput) (*output[apitype.Plan], error) {
+	c := callOf(ctx)
+	base := c.st.Revision
+	return s.apply(ctx, c, in.Body, func(st *statestore.State) error {
+		switch {
+		case in.IfMatch == "" && st.Revision != base, in.IfMatch != "" && in.IfMatch != "*" && in.IfMatch != etag(st.Revision):
+			return problem(http.StatusPreconditionFailed, apitype.ProblemPrecondition, "If-Match is %s, the current revision is %s", in.IfMatch, etag(st.Revision))
+		}
+		return nil
+	})
+}
+
+func (s *Server) rollback(ctx context.Context, in *rollbackInput) (*output[apitype.Plan], error) {
+	c := callOf(ctx)
+	r, ok := revision(c.st, in.Body.Revision)
+	if !ok {
+		return nil, notFound("revision", strconv.FormatUint(in.Body.Revision, 10))
+	}
+	if in.Body.DryRun {
+		spec, warnings, prob := s.decode("", r.Source)
+		if prob != nil {
+			return nil, prob
+		}
+		return envelope(c, "plan", makePlan(c.st, spec, r.Source, warnings)), nil
+	}
+	base := c.st.Revision
+	reason := in.Body.Reason
+	if reason == "" {
+		reason = fmt.Sprintf("rollback to revision %d", r.Number)
+	}
+	return s.apply(ctx, c, apitype.ApplyRequest{Source: r.Source, Reason: reason, Force: in.Body.Force}, func(st *statestore.State) error {
+		if st.Revision != base {
+			return stalePlan("revision %d was applied meanwhile", st.Revision)
+		}
+		return nil
+	})
+}
+
+// apply makes a spec the next revision, if check still holds on the state it is
+// planned on. The leader's Apply checks the base once more.
+func (s *Server) apply(ctx context.Context, c *call, req apitype.ApplyRequest, check func(*statestore.State) error) (*output[apitype.Plan], error) {
+	if err := require(c.st, c.p, statestore.CanApply, ""); err != nil {
+		return nil, err
+	}
+	spec, warnings, prob := s.decode(req.Name, req.Source)
+	if prob != nil {
+		return nil, prob
+	}
+	plan := makePlan(c.st, spec, req.Source, warnings)
+	res, err := s.propose(ctx, c, func(st *statestore.State) (statestore.Command, error) {
+		if err := check(st); err != nil {
+			return nil, err
+		}
+		plan = makePlan(st, spec, req.Source, warnings)
+		blockers := plan.Blockers
+		if !req.Force {
+			for _, reason := range plan.Guards.Exceeded {
+				blockers = append(blockers, apitype.Blocker{Rule: "plan_guard", Reason: reason, Waivable: true})
+			}
+		}
+		if len(blockers) > 0 {
+			return nil, blocked(blockers)
+		}
+		return statestore.ApplySpec{
+			Base: st.Revision, Source: req.Source, Spec: spec, Reason: req.Reason,
+			Rotations: policy.DiffSpec(st, spec).Rotations,
+		}, nil
+	})
+	if err != nil {
+		return nil, s.explainApply(err)
+	}
+	plan.Applied = res.index
+	return envelope(c, "plan", plan), nil
+}
+
+// explainApply adds the command that helps to what a person sees.
+func (s *Server) explainApply(err error) error {
+	var p *apitype.Problem
+	if errors.As(err, &p) && p.Next == "" && p.Name() == apitype.ProblemStalePlan {
+		p.Next = "quorate plan -f FILE"
+	}
+	return err
+}
+
+// maxPlans bounds the plans a node keeps: enough for the people who plan at once.
+// A plan carries its source, so the memory is bounded by this times the body limit.
+const maxPlans = 16
+
+type keptPlan struct {
+	plan         apitype.Plan
+	source, name string
+}
+
+// planCache keeps the latest plans of this node.
+type planCache struct {
+	mu    sync.Mutex // protects order and plans
+	order []string
+	plans map[string]keptPlan
+}
+
+func newPlanCache() *planCache { return &planCache{plans: map[string]keptPlan{}} }
+
+func (pc *planCache) put(p keptPlan) {
+	pc.mu.Lock()
+	defer pc.mu.Unlock()
+	if _, ok := pc.plans[p.plan.ID]; !ok {
+		pc.order = append(pc.order, p.plan.ID)
+	}
+	pc.plans[p.plan.ID] = p
+	for len(pc.order) > maxPlans {
+		delete(pc.plans, pc.order[0])
+		pc.order = pc.order[1:]
+	}
+}
+
+func (pc *planCache) get(id string) (keptPlan, bool) {
+	pc.mu.Lock()
+	defer pc.mu.Unlock()
+	p, ok := pc.plans[id]
+	return p, ok
+}
