@@ -147,6 +147,9 @@ func CompareSpecs(old, spec *statestore.Spec) []Change {
 func compare(at []string, old, now any, out *[]Change) {
 	a, aMap := old.(map[string]any)
 	b, bMap := now.(map[string]any)
+	if len(at) < 2 { // a missing map of objects is one without objects
+		aMap, bMap = aMap || old == nil, bMap || now == nil
+	}
 	if !aMap || !bMap || len(at) > 2 && flat(a) && flat(b) {
 		c := Change{Op: "~", Path: display(at), Old: show(old), New: show(now), at: at}
 		switch {
@@ -163,7 +166,8 @@ func compare(at []string, old, now any, out *[]Change) {
 		*out = append(*out, c)
 		return
 	}
-	keys := maps.Clone(a)
+	keys := map[string]any{}
+	maps.Copy(keys, a)
 	maps.Copy(keys, b)
 	for _, k := range sortedKeys(keys) {
 		compare(append(slices.Clone(at), k), a[k], b[k], out)

@@ -166,6 +166,14 @@ func (v view) pool(service string, family func(netip.Addr) bool, last statestore
 		return statestore.Pool{Shares: up}
 	}
 	if unknown := pick(open, is(health.Unknown)); len(unknown) > 0 {
+		// Of the unjudged, those that answer already go first: a new check makes
+		// everything unknown, and what was down before is hardly up because of it.
+		if last.AllDown == "" {
+			in := pick(open, func(c string, a netip.Addr) bool { return is(health.Unknown)(c, a) && inPool(last, c, a) })
+			if len(in) > 0 {
+				return statestore.Pool{Shares: in}
+			}
+		}
 		return statestore.Pool{Shares: unknown}
 	}
 	if len(open) == 0 {

@@ -64,6 +64,21 @@ func TestNeverJudgedClustersStayOutUnlessNothingElseCanAnswer(t *testing.T) {
 	require.Empty(t, mode)
 }
 
+func TestANewCheckAloneBringsNothingBack(t *testing.T) {
+	w := upWorld(t)
+	w.all(health.Down, "eu")
+	w.settle()
+	spec := clone(w.st().Spec, web(func(s *statestore.Service) {
+		check := *s.Checks.All[0]
+		check.TCP = &statestore.TCPCheck{Port: 8080}
+		s.Checks.All = []*statestore.Check{&check}
+	}))
+	w.do(applyOf(w.st(), spec))
+	w.settle()
+	got, _ := w.pool("web")
+	require.Equal(t, []string{"ap", "us"}, got)
+}
+
 func TestAllDownRecovers(t *testing.T) {
 	w := upWorld(t)
 	w.all(health.Down, "eu", "us", "ap")
