@@ -10,7 +10,9 @@ import (
 )
 
 // Dial connects to the node of that name at addr for a protocol. The node must
-// prove that name: an address that has passed to another node is ErrWrongPeer.
+// prove that name: an address that has passed to another node is ErrWrongPeer. An
+// empty name, on ProtoRPC only, takes any node of the installation, for callers who
+// know an address and not yet who is there; Peer tells.
 // When Dial returns nil the other side has accepted this node; ErrRefused carries
 // its reason otherwise. The connection is a *Conn.
 func (m *Mesh) Dial(ctx context.Context, proto, name, addr string) (net.Conn, error) {
@@ -24,6 +26,9 @@ func (m *Mesh) Dial(ctx context.Context, proto, name, addr string) (net.Conn, er
 func (m *Mesh) dial(ctx context.Context, proto, name, addr string) (*Conn, error) {
 	if proto != ProtoRaft && proto != ProtoRPC {
 		return nil, fmt.Errorf("protocol must be %s or %s", ProtoRaft, ProtoRPC)
+	}
+	if name == "" && proto != ProtoRPC {
+		return nil, fmt.Errorf("a node must be named on %s", proto)
 	}
 	mat := m.current.Load()
 	var server Identity

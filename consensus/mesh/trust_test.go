@@ -256,34 +256,43 @@ func TestRecheckReachesDialledConnections(t *testing.T) {
 	require.ErrorIs(t, ping(t, conn), net.ErrClosed)
 }
 
-// A crash between two files of a change must leave a directory that opens.
-func TestEveryStepOfAChangeIsADirectoryThatOpens(t *testing.T) {
-	old, fresh := newCA(t, inst), newCA(t, inst)
-	dir := nodeDir(t, old, "us-1", RoleVoter)
-	us := open(t, Config{Dir: dir})
-	require.NoError(t, us.InstallAuthority(fresh))
-	before := snapshotDir(t, dir)
-	csr, err := us.NewCSR()
-	require.NoError(t, err)
-	cert, err := fresh.SignCSR(csr, Identity{inst, "us-1", RoleVoter}, time.Now())
-	require.NoError(t, err)
-	require.NoError(t, us.InstallCertificate(cert, fresh.CertificatePEM()))
-	after := snapshotDir(t, dir)
-
-	union := before[fileCA] + after[fileCA]
-	steps := []map[string]string{
-		{fileCA: union, fileCAKey: before[fileCAKey], fileCert: before[fileCert]},
-		{fileCA: union, fileCAKey: after[fileCAKey], fileCert: before[fileCert]},
-		{fileCA: union, fileCAKey: after[fileCAKey], fileCert: after[fileCert]},
-		{fileCA: after[fileCA], fileCAKey: before[fileCAKey], fileCert: after[fileCert]},
+// blockFile makes the next write of a file fail, until the returned function puts
+// the old file back.
+func blockFile(t *testing.T, path string) (restore func()) {
+	t.Helper()
+	require.NoError(t, os.Rename(path, path+".old"))
+	require.NoError(t, os.MkdirAll(filepath.Join(path, "full"), 0o700))
+	return func() {
+		require.NoError(t, os.RemoveAll(path))
+		require.NoError(t, os.Rename(path+".old", path))
 	}
-	for i, step := range steps {
-		for name, text := range step {
-			require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-		}
-		m, err := Open(Config{Dir: dir})
-		require.NoError(t, err, "step %d", i)
-		_, err = m.Authority("")
-		require.NoError(t, err, "step %d", i)
+}
+
+// A change writes up to three files. Wherever it ends, by a full disk or a crash,
+// the directory must open and the running node must go on as it was.
+func TestAChangeThatEndsHalfWayLeavesADirectoryThatOpens(t *testing.T) {
+	for _, blocked := range []string{fileCA, fileCAKey, fileCert} {
+		t.Run("at "+blocked, func(t *testing.T) {
+			old, fresh := newCA(t, inst), newCA(t, inst)
+			dir := nodeDir(t, old, "us-1", RoleVoter)
+			us := open(t, Config{Dir: dir})
+			require.NoError(t, us.InstallAuthority(fresh))
+			csr, err := us.NewCSR()
+			require.NoError(t, err)
+			cert, err := fresh.SignCSR(csr, Identity{inst, "us-1", RoleVoter}, time.Now())
+			require.NoError(t, err)
+
+			restore := blockFile(t, filepath.Join(dir, blocked))
+			require.ErrorContains(t, us.InstallCertificate(cert, fresh.CertificatePEM()), blocked)
+			restore()
+			require.Equal(t, old.Fingerprint(), us.Issuer())
+
+			again := open(t, Config{Dir: dir})
+			require.Equal(t, old.Fingerprint(), again.Issuer())
+			_, err = again.Authority("")
+			require.NoError(t, err)
+			require.NoError(t, again.InstallCertificate(cert, fresh.CertificatePEM()), "the change cannot be made again")
+			require.Equal(t, []string{fresh.Fingerprint()}, fingerprints(t, open(t, Config{Dir: dir})))
+		})
 	}
 }
