@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"time"
 )
@@ -23,6 +24,7 @@ type Network struct {
 	cut       map[[2]string]bool
 	changed   chan struct{} // closed when cut changes
 	conns     map[*conn]struct{}
+	links     map[string]*Links
 }
 
 // NewNetwork returns a network without nodes.
@@ -32,12 +34,19 @@ func NewNetwork() *Network {
 		cut:       map[[2]string]bool{},
 		changed:   make(chan struct{}),
 		conns:     map[*conn]struct{}{},
+		links:     map[string]*Links{},
 	}
 }
 
-// Links returns name's view of the network: a consensus.Links. Taking it again
-// after Down brings the node back.
-func (n *Network) Links(name string) *Links { return &Links{net: n, name: name} }
+// Links returns name's view of the network: a consensus.Links. After Down it is
+// dead, and taking it again brings the node back.
+func (n *Network) Links(name string) *Links {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l := &Links{net: n, name: name}
+	n.links[name] = l
+	return l
+}
 
 // Cut stops traffic between a and b, both ways.
 func (n *Network) Cut(a, b string) { n.set(true, [2]string{a, b}, [2]string{b, a}) }
@@ -75,9 +84,12 @@ func (n *Network) Down(name string) {
 			gone = append(gone, c)
 		}
 	}
-	for _, proto := range []string{"quorate-raft", "quorate-rpc"} {
-		delete(n.listeners, name+"|"+proto)
+	for key := range n.listeners {
+		if strings.HasPrefix(key, name+"|") {
+			delete(n.listeners, key)
+		}
 	}
+	delete(n.links, name)
 	n.mu.Unlock()
 	for _, c := range gone {
 		c.reset()
@@ -132,8 +144,9 @@ func (l *Links) Dial(ctx context.Context, proto, name, _ string) (net.Conn, erro
 	}
 	l.net.mu.Lock()
 	ln := l.net.listeners[name+"|"+proto]
+	dead := l.net.links[l.name] != l
 	l.net.mu.Unlock()
-	if ln == nil {
+	if ln == nil || dead {
 		return nil, fmt.Errorf("dial %s: connection refused", name)
 	}
 	here, there := l.net.pipe(l.name, name)

@@ -1,0 +1,289 @@
+package consensus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// methodPing is asked by the leader of every member, several times a lease, and
+// now and then by everybody of everybody.
+const methodPing = "consensus.ping"
+
+// ping says what the caller is and echoes the clock of the called, so that both
+// ends can tell ages that are never below the true ones: the caller counts from
+// when it sent, the called from when it had last answered.
+type ping struct {
+	Leads     bool          `json:"leads,omitempty"`
+	Term      uint64        `json:"term"`
+	Lease     bool          `json:"lease,omitempty"` // the leader holds its lease
+	Last      uint64        `json:"last"`            // end of the caller's log
+	Life      int64         `json:"life"`            // echo of pong.Life
+	Clock     time.Duration `json:"clock"`           // echo of pong.Clock; with Life
+	Voters    int           `json:"voters,omitempty"`
+	Reachable int           `json:"reachable,omitempty"`
+}
+
+type pong struct {
+	ID    string        `json:"id"`
+	Term  uint64        `json:"term"`
+	Loyal bool          `json:"loyal,omitempty"` // follows the caller in the caller's term
+	Quiet time.Duration `json:"quiet"`           // since raft heard the caller, when loyal
+	Last  uint64        `json:"last"`
+	Life  int64         `json:"life"`
+	Clock time.Duration `json:"clock"`
+}
+
+// contact is what a node knows of the others. All instants are of Config.Clock.
+type contact struct {
+	life int64 // tells this process from earlier ones of the node
+
+	mu        sync.Mutex // guards what follows
+	peers     map[raft.ServerID]*peer
+	heard     time.Duration // a leader certainly held its lease then
+	voters    int           // what the leader said last
+	reachable int
+}
+
+// peer is one other member.
+type peer struct {
+	busy    bool          // a ping is under way
+	asked   time.Duration // when the last one was sent
+	seen    time.Duration // it answered one sent then
+	ever    bool          // it ever answered
+	up      bool          // what was logged last
+	refused bool          // the last ping failed at once: its process is gone
+	life    int64
+	clock   time.Duration
+
+	loyal     time.Duration // raft on it certainly followed us then
+	loyalTerm uint64
+	last      uint64        // end of its log
+	moved     time.Duration // when that changed last
+}
+
+func newContact(now time.Duration) *contact {
+	return &contact{life: time.Now().UnixNano(), peers: map[raft.ServerID]*peer{}, heard: now}
+}
+
+func (c *contact) peerLocked(id raft.ServerID, now time.Duration) *peer {
+	p := c.peers[id]
+	if p == nil {
+		p = &peer{moved: now, asked: -time.Hour}
+		c.peers[id] = p
+	}
+	return p
+}
+
+// forget drops peers that are no longer members.
+func (c *contact) forget(keep []raft.Server) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id := range c.peers {
+		if !slices.ContainsFunc(keep, func(s raft.Server) bool { return s.ID == id }) {
+			delete(c.peers, id)
+		}
+	}
+}
+
+// pingEvery is how often the leader asks each member: often enough that a lease
+// never runs out between two answers that came.
+func (p Profile) pingEvery() time.Duration { return p.Lease / 4 }
+
+// gossipEvery is how often everybody asks everybody, for reachability alone.
+func (p Profile) gossipEvery() time.Duration { return 2 * p.Heartbeat }
+
+// reachableFor is how long a peer counts as reachable after it answered.
+func (p Profile) reachableFor() time.Duration { return 2*p.gossipEvery() + p.Heartbeat }
+
+// pingAll asks those whose turn it is, each on its own goroutine, so that a peer
+// that does not answer delays no other.
+func (s *session) pingAll(servers []raft.Server, leads bool) {
+	n := s.n
+	now := n.cfg.Clock()
+	_, leader := s.raft.LeaderWithID()
+	every := n.cfg.Profile.gossipEvery()
+	silent := leader != "" && !leads && time.Since(s.raft.LastContact()) > n.cfg.Profile.Lease/2
+	n.contact.mu.Lock()
+	defer n.contact.mu.Unlock()
+	for _, srv := range servers {
+		if srv.ID == n.id {
+			continue
+		}
+		p := n.contact.peerLocked(srv.ID, now)
+		if p.busy || (!leads && now-p.asked < every && !(silent && srv.ID == leader)) {
+			continue
+		}
+		p.busy, p.asked = true, now
+		s.wg.Go(func() { s.ping(srv, p) })
+	}
+}
+
+func (s *session) ping(srv raft.Server, p *peer) {
+	n := s.n
+	ctx, cancel := context.WithTimeout(s.ctx, n.cfg.Profile.Heartbeat)
+	defer cancel()
+	term := s.raft.CurrentTerm()
+	leads := s.raft.State() == raft.Leader
+	q := ping{Leads: leads, Term: term, Last: s.raft.LastIndex()}
+	if leads {
+		q.Voters, q.Reachable = n.quorum(s)
+		q.Lease = n.leaseAge(s) <= n.cfg.Profile.Lease
+	}
+	n.contact.mu.Lock()
+	q.Life, q.Clock = p.life, p.clock
+	n.contact.mu.Unlock()
+	sent := n.cfg.Clock()
+	a, err := n.ping(ctx, srv, q)
+	n.contact.mu.Lock()
+	defer n.contact.mu.Unlock()
+	p.busy = false
+	p.refused = err != nil && ctx.Err() == nil && !errors.As(err, new(*remoteError))
+	if err == nil {
+		p.seen, p.ever, p.life, p.clock = sent, true, a.Life, a.Clock
+		if a.Last != p.last {
+			p.last, p.moved = a.Last, n.cfg.Clock()
+		}
+		if leads && a.Loyal && a.Term == term {
+			p.loyal, p.loyalTerm = sent-a.Quiet, term
+		}
+	}
+	n.logReach(srv, p, err)
+}
+
+// logReach reports once that a peer is lost, and once that it is back.
+func (n *Node) logReach(srv raft.Server, p *peer, err error) {
+	up := p.ever && n.cfg.Clock()-p.seen < n.cfg.Profile.reachableFor()
+	if up == p.up || n.ctx.Err() != nil {
+		return
+	}
+	p.up = up
+	if up {
+		n.log.Info("member reachable", "node", n.cfg.Name, "peer", srv.ID)
+		return
+	}
+	n.log.Warn("member unreachable", "node", n.cfg.Name, "peer", srv.ID, "err", err)
+}
+
+func (n *Node) ping(ctx context.Context, srv raft.Server, q ping) (pong, error) {
+	body, err := json.Marshal(q)
+	if err != nil {
+		return pong{}, err
+	}
+	name, _ := SplitServerID(string(srv.ID))
+	out, err := n.rpc.call(ctx, name, methodPing, body)
+	if err != nil {
+		return pong{}, err
+	}
+	var a pong
+	if err := json.Unmarshal(out, &a); err != nil {
+		return pong{}, err
+	}
+	if a.ID != string(srv.ID) {
+		// Another life of the name answers: the member meant is gone.
+		return pong{}, &remoteError{text: "answered as " + a.ID}
+	}
+	return a, nil
+}
+
+// servePing answers a ping, and takes from a leader's what makes this node fresh.
+func (n *Node) servePing(_ context.Context, from string, body []byte) ([]byte, error) {
+	var q ping
+	if err := json.Unmarshal(body, &q); err != nil {
+		return nil, err
+	}
+	s := n.session()
+	if s == nil {
+		return nil, n.stopped()
+	}
+	now := n.cfg.Clock()
+	a := pong{
+		ID: string(n.id), Term: s.raft.CurrentTerm(), Last: s.raft.LastIndex(),
+		Life: n.contact.life, Clock: now,
+	}
+	_, id := s.raft.LeaderWithID()
+	leader, _ := SplitServerID(string(id))
+	if q.Leads && leader == from && q.Term == a.Term && s.raft.State() == raft.Follower {
+		a.Loyal = true
+		a.Quiet = time.Since(s.raft.LastContact())
+		if q.Lease && q.Life == n.contact.life {
+			n.contact.mu.Lock()
+			n.contact.heard = max(n.contact.heard, q.Clock)
+			n.contact.voters, n.contact.reachable = q.Voters, q.Reachable
+			n.contact.mu.Unlock()
+			n.stamp.mark(q.Clock, q.Last)
+		}
+	}
+	return json.Marshal(a)
+}
+
+// leaseAge returns how long ago, at most, a quorum followed this leader.
+func (n *Node) leaseAge(s *session) time.Duration {
+	term := s.raft.CurrentTerm()
+	now := n.cfg.Clock()
+	var followed []time.Duration
+	n.contact.mu.Lock()
+	defer n.contact.mu.Unlock()
+	for _, srv := range s.raft.GetConfiguration().Configuration().Servers {
+		switch p := n.contact.peers[srv.ID]; {
+		case srv.Suffrage != raft.Voter:
+		case srv.ID == n.id:
+			followed = append(followed, now)
+		case p == nil || p.loyalTerm != term:
+			followed = append(followed, n.contact.heard-time.Hour)
+		default:
+			followed = append(followed, p.loyal)
+		}
+	}
+	if len(followed) == 0 {
+		return now - n.contact.heard
+	}
+	slices.Sort(followed)
+	// With v voters, the quorum is v/2+1: that many are at or after this one.
+	held := followed[len(followed)-(len(followed)/2+1)]
+	n.contact.heard = max(n.contact.heard, held)
+	return now - n.contact.heard
+}
+
+// quorum counts voters, and those this leader reaches.
+func (n *Node) quorum(s *session) (voters, reachable int) {
+	for _, srv := range s.raft.GetConfiguration().Configuration().Servers {
+		if srv.Suffrage != raft.Voter {
+			continue
+		}
+		voters++
+		if srv.ID == n.id || n.reaches(srv.ID) {
+			reachable++
+		}
+	}
+	return voters, reachable
+}
+
+// reaches reports whether a peer answered within a few pings of this leader.
+func (n *Node) reaches(id raft.ServerID) bool {
+	n.contact.mu.Lock()
+	defer n.contact.mu.Unlock()
+	p := n.contact.peers[id]
+	return p != nil && p.ever && n.cfg.Clock()-p.seen < 2*n.cfg.Profile.Heartbeat
+}
+
+// LastContact returns the time since this node last heard a leader that held its
+// lease; never less than the true time (I11). It is zero on a leader that holds
+// it, and counts from Open where none was heard yet. On a follower it is a few
+// pings at least, since what the leader said is counted from before it said it.
+func (n *Node) LastContact() time.Duration {
+	if s := n.session(); s != nil && s.raft.State() == raft.Leader {
+		if age := n.leaseAge(s); age > n.cfg.Profile.Lease {
+			return age
+		}
+		return 0
+	}
+	n.contact.mu.Lock()
+	defer n.contact.mu.Unlock()
+	return n.cfg.Clock() - n.contact.heard
+}

@@ -1,0 +1,229 @@
+package consensus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// transport is raft's network for one session. Raft's addresses are ServerIDs
+// here, turned into an address by Config.Addr at every dial: identity is a name,
+// and every address may change.
+//
+// Each connection starts with the ids of both ends, and is refused when the one
+// meant is not this node's. Raft's requests carry no target: without this a node
+// that came back under its name with a new nonce would answer for its old id too,
+// and count as two voters.
+type transport struct {
+	*raft.NetworkTransport
+	layer *streamLayer
+}
+
+func (n *Node) newTransport() *transport {
+	ctx, cancel := context.WithCancel(context.Background())
+	layer := &streamLayer{
+		n: n, ctx: ctx, cancel: cancel,
+		queue: make(chan net.Conn),
+		conns: map[net.Conn]struct{}{},
+	}
+	return &transport{
+		layer: layer,
+		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+			Stream:          layer,
+			MaxPool:         3,
+			MaxRPCsInFlight: maxRPCsInFlight,
+			Timeout:         n.cfg.Profile.Transport,
+			Logger:          n.raftLog,
+		}),
+	}
+}
+
+// streamLayer implements raft.StreamLayer over Links. It keeps every connection,
+// so that Close ends them all: heartbeats must stop at once.
+type streamLayer struct {
+	n      *Node
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	queue  chan net.Conn // accepted and greeted
+
+	mu    sync.Mutex // guards conns
+	conns map[net.Conn]struct{}
+}
+
+func (l *streamLayer) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.queue:
+		return c, nil
+	case <-l.ctx.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *streamLayer) Close() error {
+	l.cancel()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.conns {
+		_ = c.Close() // it is being thrown away
+	}
+	clear(l.conns)
+	return nil
+}
+
+func (l *streamLayer) Addr() net.Addr { return idAddr(l.n.id) }
+
+type idAddr string
+
+func (a idAddr) Network() string { return ProtoRaft }
+func (a idAddr) String() string  { return string(a) }
+
+func (l *streamLayer) Dial(id raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(l.ctx, timeout)
+	defer cancel()
+	name, _ := SplitServerID(string(id))
+	c, err := l.n.dial(ctx, ProtoRaft, name)
+	if err != nil {
+		return nil, err
+	}
+	hello := append(append([]byte{byte(len(id))}, id...), byte(len(l.n.id)))
+	hello = append(hello, l.n.id...)
+	if err := c.SetDeadline(time.Now().Add(timeout)); err == nil {
+		_, err = c.Write(hello)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("greet %s: %w", id, err), c.Close())
+	}
+	return l.keep(c)
+}
+
+// keep returns c such that Close of the layer closes it.
+func (l *streamLayer) keep(c net.Conn) (net.Conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx.Err() != nil {
+		return nil, errors.Join(net.ErrClosed, c.Close())
+	}
+	kept := &keptConn{Conn: c, layer: l}
+	l.conns[kept] = struct{}{}
+	return kept, nil
+}
+
+type keptConn struct {
+	net.Conn
+	layer *streamLayer
+}
+
+// Close may be called by the layer, which holds mu, or by raft.
+func (c *keptConn) Close() error {
+	if c.layer.ctx.Err() == nil {
+		c.layer.mu.Lock()
+		delete(c.layer.conns, c)
+		c.layer.mu.Unlock()
+	}
+	return c.Conn.Close()
+}
+
+// welcome reads the greeting of an accepted connection and queues it for raft.
+func (l *streamLayer) welcome(c net.Conn) {
+	kept, err := l.keep(c)
+	if err != nil {
+		return
+	}
+	if err := l.greeted(c); err != nil {
+		if l.ctx.Err() == nil && !errors.Is(err, io.EOF) {
+			l.n.log.Warn("raft connection refused", "peer", l.n.cfg.PeerName(c), "err", err)
+		}
+		_ = kept.Close() // refused anyway
+		return
+	}
+	select {
+	case l.queue <- kept:
+	case <-l.ctx.Done():
+		_ = kept.Close() // the session is over
+	}
+}
+
+func (l *streamLayer) greeted(c net.Conn) error {
+	if err := c.SetDeadline(time.Now().Add(l.n.cfg.Profile.Transport)); err != nil {
+		return err
+	}
+	target, err := readShort(c)
+	if err != nil {
+		return err
+	}
+	source, err := readShort(c)
+	if err != nil {
+		return err
+	}
+	if target != string(l.n.id) {
+		return fmt.Errorf("meant for %s, this is %s", target, l.n.id)
+	}
+	if name, _ := SplitServerID(source); name != l.n.cfg.PeerName(c) {
+		return fmt.Errorf("from %s, whose certificate says %s", source, l.n.cfg.PeerName(c))
+	}
+	return c.SetDeadline(time.Time{})
+}
+
+func readShort(r io.Reader) (string, error) {
+	var size [1]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return "", err
+	}
+	b := make([]byte, size[0])
+	_, err := io.ReadFull(r, b)
+	return string(b), err
+}
+
+// dial connects to a member by name.
+func (n *Node) dial(ctx context.Context, proto, name string) (net.Conn, error) {
+	addr := n.cfg.Addr(name)
+	if addr == "" {
+		return nil, fmt.Errorf("dial %s: no address known", name)
+	}
+	return n.cfg.Links.Dial(ctx, proto, name, addr)
+}
+
+// acceptRaft hands raft's connections to the session of the moment, and refuses
+// them while there is none.
+func (n *Node) acceptRaft(ln net.Listener) {
+	n.accept(ln, func(c net.Conn) {
+		s := n.session()
+		if s == nil {
+			_ = c.Close() // parked: the others must see it at once
+			return
+		}
+		s.trans.layer.welcome(c)
+	})
+}
+
+// accept runs serve for each connection until the listener is closed, then waits
+// for them.
+func (n *Node) accept(ln net.Listener, serve func(net.Conn)) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for {
+		c, err := ln.Accept()
+		if err != nil {
+			if n.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			n.log.Warn("accept failed", "err", err)
+			select {
+			case <-time.After(acceptPause):
+			case <-n.ctx.Done():
+				return
+			}
+			continue
+		}
+		wg.Go(func() { serve(c) })
+	}
+}
+
+// acceptPause keeps a broken listener from spinning.
+const acceptPause = 100 * time.Millisecond
