@@ -13,8 +13,9 @@ import (
 // Bounds on a document, far above any real one. Aliases are expanded, so a small
 // file could otherwise become a large tree.
 const (
-	maxDepth = 64
-	maxNodes = 1 << 19
+	maxDepth   = 64
+	maxNodes   = 1 << 19
+	maxAliased = 1 << 15 // of them, those that aliases add
 )
 
 // maxErrors bounds a report: a mistake inside an anchor counts at every alias.
@@ -225,6 +226,8 @@ type expander struct {
 	text   *text
 	active map[*yaml.Node]bool // anchors being expanded
 	count  int
+	within int  // aliases around the current value
+	added  int  // values inside aliases
 	full   bool // a bound was hit and reported
 }
 
@@ -233,9 +236,13 @@ func (x *expander) expand(y *yaml.Node, path string, depth int) *node {
 	if x.full {
 		return nil
 	}
-	if x.count++; x.count > maxNodes || depth > maxDepth {
+	x.count++
+	if x.within > 0 {
+		x.added++
+	}
+	if x.count > maxNodes || x.added > maxAliased || depth > maxDepth {
 		x.full = true
-		x.c.errorf(at, path, "must be at most %d values and %d levels with its aliases, is more", maxNodes, maxDepth)
+		x.c.errorf(at, path, "must be at most %d values, %d more through aliases, and %d levels, is more", maxNodes, maxAliased, maxDepth)
 		return nil
 	}
 	switch y.Kind {
@@ -245,6 +252,8 @@ func (x *expander) expand(y *yaml.Node, path string, depth int) *node {
 			x.c.errorf(at, path, "must not contain itself, is an alias of a value around it")
 			return nil
 		}
+		x.within++
+		defer func() { x.within-- }()
 		return x.expand(y.Alias, path, depth)
 	case yaml.ScalarNode:
 		return &node{shape: scalarShape, tag: y.ShortTag(), text: y.Value, at: at}

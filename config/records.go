@@ -38,8 +38,12 @@ func (r *Result) CheckRecords(parse func(zone, owner, rtype, data string) error)
 	return c.errs
 }
 
-// derived are types that quorate makes itself.
-var derived = []string{"SOA", "RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "DNSKEY", "CDS", "CDNSKEY", "OPT", "TSIG", "ANY", "AXFR", "IXFR"}
+// derived are types that quorate makes itself, and delegated those that cut a zone,
+// which it does not serve.
+var (
+	derived   = []string{"SOA", "RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "DNSKEY", "CDS", "CDNSKEY", "OPT", "TSIG", "TKEY", "ANY", "AXFR", "IXFR"}
+	delegated = []string{"NS", "DS", "DNAME"}
+)
 
 func (b *specBuilder) zoneRecords(zoneName string, zone *statestore.Zone, v *value) {
 	if v == nil {
@@ -58,6 +62,9 @@ func (b *specBuilder) zoneRecords(zoneName string, zone *statestore.Zone, v *val
 				continue
 			case t == "NS" && owner == "@":
 				b.keyErrorf(types, t, "must not be set here, is what zones.%s.ns is for", strings.TrimSuffix(zoneName, "."))
+				continue
+			case slices.Contains(delegated, t):
+				b.keyErrorf(types, t, "must be a type that can be set here, is %s: delegation below the zone is not served", t)
 				continue
 			case t == "CNAME" && owner == "@":
 				b.keyErrorf(types, t, "must not be at the apex, is next to SOA and NS there (RFC 1034, 3.6.2)")

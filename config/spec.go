@@ -259,6 +259,9 @@ func (b *specBuilder) clusters() {
 		}
 		if ch := v.child("check"); ch.fine() {
 			c.Check = b.check(ch, "check", nil)
+			if h := ch.child("https"); h.fine() && c.Check != nil && c.Check.HTTPS.Host == "" && c.Check.HTTPS.TLS.ServerName == "" && c.Check.HTTPS.TLS.Verify {
+				b.c.warnf(h.at, h.path, "the certificate must name the address itself; set host or tls.server_name, or tls.verify to false")
+			}
 		}
 	})
 }
