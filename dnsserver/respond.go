@@ -158,13 +158,10 @@ func (m *message) ask(s *Server, req request, question dns.Question) {
 	case routing.NameError:
 		m.Rcode = dns.RcodeNameError
 	}
-	if a.Stale {
-		m.edns.stale = true
-	}
 	if a.Kind == routing.Refused || a.Kind == routing.ServFail {
 		return
 	}
-	m.Authoritative = true
+	m.Authoritative, m.edns.stale = true, a.Stale
 	for _, c := range a.Chain {
 		m.Answer = appendSet(m.Answer, spelled(question.Name, c.Owner), c.Set)
 	}

@@ -28,9 +28,14 @@ func closedAfter(t *testing.T, s *Server, does func(c net.Conn)) time.Duration {
 		took = time.Since(start)
 		_ = ours.Close()
 	}()
-	go does(theirs)
+	acted := make(chan struct{})
+	go func() {
+		defer close(acted)
+		does(theirs)
+	}()
 	<-done
 	_ = theirs.Close()
+	<-acted
 	return took
 }
 

@@ -26,10 +26,13 @@ type layout struct {
 	names    map[string]*node
 	zones    []zoneLayout // sorted by name
 	services []string     // sorted; a service's number is its position
-	aliases  []int        // by service number: how many names it has
+	aliases  []alias      // by service number
 	members  []server
 	err      error // what of the spec had to be left out
 }
+
+// alias is how many names a service has, and in which zone: that of the last one.
+type alias struct{ zone, names int }
 
 // zoneLayout is what of a zone does not depend on the table's index.
 type zoneLayout struct {
@@ -119,7 +122,7 @@ func makeLayout(st *statestore.State, members []server) *layout {
 		l.add(l.zones[i].name, i).apex = true
 	}
 	l.services = sortedKeys(st.Spec.Services)
-	l.aliases = make([]int, len(l.services))
+	l.aliases = make([]alias, len(l.services))
 	for i, name := range l.services {
 		errs = append(errs, l.addService(i, name, st.Spec.Services[name]))
 	}
@@ -250,7 +253,8 @@ func (l *layout) addService(number int, name string, s *statestore.Service) erro
 			continue
 		}
 		if n.service == noService {
-			l.aliases[number]++
+			l.aliases[number].zone = z
+			l.aliases[number].names++
 		}
 		n.service = number
 	}

@@ -18,6 +18,7 @@ type service struct {
 	onStale  statestore.OnStale
 	changing bool   // the TTL is that of a service with a suspect target
 	rotation uint64 // number
+	records  int    // in one answer of each family, at most
 	v4, v6   pool
 }
 
@@ -55,6 +56,7 @@ func makeService(name string, sp *statestore.Spec, run *statestore.ServiceState,
 	}
 	s.v4 = makePool(name, sp, TypeA, ttl, run.Rotation.V4)
 	s.v6 = makePool(name, sp, TypeAAAA, ttl, run.Rotation.V6)
+	s.records = s.v4.records() + s.v6.records()
 	return s
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/quorate/quorate/statestore"
 )
@@ -98,18 +97,10 @@ func (t *Table) makeZones() []*Zone {
 // countRecords adds what the services answer to the zones' counts.
 func (t *Table) countRecords() {
 	for i, s := range t.services {
-		if z := t.zone(Canonical(t.state.Spec.Services[s.name].Zone)); z != nil {
-			z.Records += t.layout.aliases[i] * (s.v4.records() + s.v6.records())
+		if at := t.layout.aliases[i]; at.names > 0 {
+			t.Zones[at.zone].Records += at.names * s.records
 		}
 	}
-}
-
-// zone returns a zone by its canonical name, or nil.
-func (t *Table) zone(name string) *Zone {
-	if i, ok := slices.BinarySearchFunc(t.Zones, name, func(z *Zone, n string) int { return strings.Compare(z.Name, n) }); ok {
-		return t.Zones[i]
-	}
-	return nil
 }
 
 func soaSet(zl *zoneLayout, serial, ttl uint32) *RRset {
