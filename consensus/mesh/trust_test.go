@@ -256,6 +256,21 @@ func TestRecheckReachesDialledConnections(t *testing.T) {
 	require.ErrorIs(t, ping(t, conn), net.ErrClosed)
 }
 
+// A change between the check of a new connection and its use must not miss it.
+func TestAChangeDuringAcceptanceIsNotMissed(t *testing.T) {
+	ca := newCA(t, inst)
+	us, eu := node(t, ca, "us-1", RoleVoter), node(t, ca, "eu-1", RoleVoter)
+	echo(t, us, ProtoRaft)
+	us.SetAllowed(func(string) bool {
+		us.SetAllowed(func(string) bool { return false }) // removed just after it was looked up
+		return true
+	})
+	c, err := eu.Dial(t.Context(), ProtoRaft, "us-1", serve(t, us))
+	if err == nil {
+		waitClosed(t, c)
+	}
+}
+
 // blockFile makes the next write of a file fail, until the returned function puts
 // the old file back.
 func blockFile(t *testing.T, path string) (restore func()) {
