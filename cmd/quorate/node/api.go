@@ -1,0 +1,106 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quorate/quorate/api"
+	"github.com/quorate/quorate/api/apitype"
+	"github.com/quorate/quorate/config"
+	"github.com/quorate/quorate/consensus"
+	"github.com/quorate/quorate/statestore"
+)
+
+// apiConfig hands the API its parts.
+func (n *Node) apiConfig() api.Config {
+	return api.Config{
+		Node:     n.cfg.Name,
+		Version:  n.opts.Version,
+		Store:    n.view,
+		Proposer: proposer{n.raft},
+		IsNoLeader: func(err error) bool {
+			return errors.Is(err, consensus.ErrNoLeader) || errors.Is(err, consensus.ErrParked) || errors.Is(err, api.ErrNoLeader)
+		},
+		IsUnknownOutcome: func(err error) bool {
+			return errors.Is(err, consensus.ErrUnknownOutcome) || errors.Is(err, api.ErrUnknownOutcome)
+		},
+		ReadIndex:     n.raft.ReadIndex,
+		Quorum:        n.quorum,
+		Table:         n.tables.table.Load,
+		Decode:        decodeSpec,
+		Call:          n.raft.Call,
+		MintJoinToken: n.mintJoinToken,
+		RemoveMember:  n.removeMember,
+		RollCA:        n.rollCA,
+		LogLevel:      n.opts.Level,
+		Demo:          n.opts.Demo,
+		Log:           n.log,
+	}
+}
+
+// proposer commits through Raft for the API.
+type proposer struct{ raft *consensus.Node }
+
+func (p proposer) Propose(ctx context.Context, cmd statestore.Command, o api.Origin) (statestore.Result, error) {
+	return p.raft.Propose(ctx, cmd, consensus.Origin(o))
+}
+
+// quorum is what this node knows of the quorum now.
+func (n *Node) quorum() api.QuorumView {
+	h := n.raft.Health()
+	view := api.QuorumView{
+		HasQuorum: h.Quorum, Leader: h.Leader, Stale: h.LastContact,
+		Voters: h.Voters, VotersUp: h.Reachable, Tolerates: h.Tolerance,
+	}
+	for _, s := range n.raft.Servers() {
+		view.Servers = append(view.Servers, api.RaftServer{
+			Name: s.Name, Voter: s.Voter, Reachable: s.Reachable, LastSeen: s.Seen, Trails: s.Behind,
+		})
+	}
+	return view
+}
+
+// decodeSpec reads a spec for the API as check-config does.
+func decodeSpec(name string, source []byte) api.Decoded {
+	result, errs := config.ParseSpec(name, source)
+	if len(errs) > 0 {
+		out := make([]apitype.FieldError, 0, len(errs))
+		for _, e := range errs {
+			out = append(out, apitype.FieldError{Pointer: e.Path, File: e.File, Line: e.Line, Column: e.Col, Message: e.Msg})
+		}
+		return api.Decoded{Errors: out}
+	}
+	d := api.Decoded{Spec: result.Spec}
+	for _, u := range result.Unused {
+		d.Unused = append(d.Unused, apitype.FieldError{Pointer: u.Path, File: u.File, Line: u.Line, Column: u.Col, Message: u.Msg})
+	}
+	return d
+}
+
+// infoMetrics are the series that say what this process is.
+func (n *Node) infoMetrics() []prometheus.Collector {
+	info := func(name, help string, labels prometheus.Labels) prometheus.Collector {
+		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels})
+		g.Set(1)
+		return g
+	}
+	role := string(statestore.Nonvoter)
+	if n.cfg.Voter {
+		role = string(statestore.Voter)
+	}
+	expiry := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "quorate_mesh_certificate_expiry_timestamp_seconds",
+		Help: "When this node's mesh certificate ends, unix time.",
+	}, func() float64 {
+		_, until := n.mesh.Validity()
+		return float64(until.UnixNano()) / float64(time.Second)
+	})
+	return []prometheus.Collector{
+		info("quorate_build_info", "Release of the binary.", prometheus.Labels{"version": n.opts.Version, "revision": buildRevision(), "goversion": goVersion()}),
+		info("quorate_node_info", "Name, region and role of this node.", prometheus.Labels{"node": n.cfg.Name, "region": n.cfg.Region, "role": role}),
+		expiry,
+	}
+}

@@ -1,0 +1,121 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/quorate/quorate/api"
+	"github.com/quorate/quorate/consensus"
+	"github.com/quorate/quorate/statestore"
+)
+
+// member is what this node says of itself.
+func (n *Node) member() statestore.Member {
+	role := statestore.Nonvoter
+	if n.cfg.Voter {
+		role = statestore.Voter
+	}
+	return statestore.Member{
+		Name:   n.cfg.Name,
+		Nonce:  n.id.Nonce,
+		Region: n.cfg.Region,
+		Role:   role,
+		Labels: n.cfg.Labels,
+		Peer:   n.cfg.Peer.Advertise,
+		API:    n.cfg.API.ExternalURL,
+		DNS: statestore.Advertise{
+			Name: n.cfg.DNS.Advertise.Name,
+			IPv4: n.cfg.DNS.Advertise.IPv4,
+			IPv6: n.cfg.DNS.Advertise.IPv6,
+		},
+		Version:  n.opts.Version,
+		Supports: statestore.SupportedLevel,
+		CA:       n.mesh.Issuer(),
+		Observes: n.cfg.Observer.Enabled,
+	}
+}
+
+// memberCheck is how often a node compares what it is with what the members'
+// table says, beside every change of the state.
+const memberCheck = time.Second
+
+// keepMember writes this node into the members' table, and again whenever what
+// it is differs from what stands there. A removed node does not come back so.
+func (n *Node) keepMember(ctx context.Context) error {
+	written := false
+	for ctx.Err() == nil {
+		if n.mayWrite(written) {
+			if err := n.writeMember(ctx); err != nil && ctx.Err() == nil {
+				n.log.Debug("members' table not updated yet", "err", err)
+			} else {
+				written = true
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(memberCheck):
+		}
+	}
+	return nil
+}
+
+// mayWrite reports whether this node's record is out of date, and its to write:
+// it is part of the Raft configuration and was not removed since it was written.
+func (n *Node) mayWrite(written bool) bool {
+	st := n.view.State()
+	if st.Installation == "" {
+		return false
+	}
+	mine := n.member()
+	recorded := st.Members[n.cfg.Name]
+	if recorded == nil {
+		return !written && slices.ContainsFunc(n.raft.Servers(), func(s consensus.Server) bool {
+			return s.Name == mine.Name && s.Nonce == mine.Nonce
+		})
+	}
+	return recorded.Nonce == mine.Nonce && !sameMember(*recorded, mine)
+}
+
+func (n *Node) writeMember(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	res, err := n.propose(ctx, statestore.UpsertMember{Member: n.member()})
+	if err != nil {
+		return err
+	}
+	return res.Err
+}
+
+// sameMember compares what a member says of itself; when it was added is not its to say.
+func sameMember(a, b statestore.Member) bool {
+	return a.Name == b.Name && a.Nonce == b.Nonce && a.Region == b.Region && a.Role == b.Role &&
+		maps.Equal(a.Labels, b.Labels) && a.Peer == b.Peer && a.API == b.API &&
+		a.DNS.Name == b.DNS.Name && slices.Equal(a.DNS.IPv4, b.DNS.IPv4) && slices.Equal(a.DNS.IPv6, b.DNS.IPv6) &&
+		a.Version == b.Version && a.Supports == b.Supports && a.CA == b.CA && a.Observes == b.Observes
+}
+
+// removeMember takes a member out of Raft and of the members' table, in that
+// order: a crash between leaves a row that can be removed again, never a server
+// that nobody knows.
+func (n *Node) removeMember(ctx context.Context, name, reason string, o api.Origin) error {
+	inRaft := slices.ContainsFunc(n.raft.Servers(), func(s consensus.Server) bool { return s.Name == name })
+	if !inRaft && n.view.State().Members[name] == nil {
+		return statestore.ErrNotFound
+	}
+	if inRaft {
+		if err := n.raft.Remove(ctx, name); err != nil {
+			if errors.Is(err, consensus.ErrUnsafe) {
+				return &statestore.Refusal{Code: statestore.ErrFloor.Code, Text: fmt.Sprintf("remove member %s: %v", name, err)}
+			}
+			return err
+		}
+	}
+	if n.view.State().Members[name] == nil {
+		return nil
+	}
+	return n.commit(ctx, statestore.RemoveMember{Name: name, Reason: reason}, o, "remove")
+}

@@ -1,0 +1,310 @@
+// Package node wires one quorate node: it opens the parts in order, runs them,
+// and stops them in reverse.
+//
+// DNS answers from the last known good state before Raft opens and after
+// everything else has stopped. The package decides nothing: it hands parts to
+// each other.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/quorate/quorate/api"
+	"github.com/quorate/quorate/config"
+	"github.com/quorate/quorate/consensus"
+	"github.com/quorate/quorate/consensus/mesh"
+	"github.com/quorate/quorate/controller"
+	"github.com/quorate/quorate/dnsserver"
+	"github.com/quorate/quorate/probe"
+	"github.com/quorate/quorate/statestore"
+	"github.com/quorate/quorate/statestore/lkg"
+)
+
+// Options are what a node needs beside its node.yaml. The zero value works.
+type Options struct {
+	Version string
+	Socket  string // unix socket of the API; empty: SocketPath of the data directory
+
+	// WrapProbe and WrapPeer wrap how probes and peer links connect: the two
+	// places where the demo breaks things. Nil: as they are.
+	WrapProbe func(probe.DialFunc) probe.DialFunc
+	WrapPeer  func(DialFunc) DialFunc
+	Demo      *api.Demo // lets people in without login; the demo only
+
+	// CheckStore checks the Raft store before it is opened; a damaged one may hang
+	// or panic, so the server does it in a child process. Nil: in this one.
+	CheckStore func(dir string) error
+
+	Log   *slog.Logger // nil: none
+	Level *slog.LevelVar
+}
+
+// DialFunc has the shape of net.Dialer.DialContext.
+type DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// Node is one opened node. Run runs it, once.
+type Node struct {
+	cfg  *config.Node
+	opts Options
+	log  *slog.Logger
+
+	dir      *dataDir
+	id       identity
+	registry *prometheus.Registry
+	started  time.Time
+
+	store  *statestore.Store // what Raft applies here
+	lkg    *lkg.File
+	view   *view // the newer of lkg's state and store's
+	tables *publisher
+	dns    *dnsserver.Server
+
+	mesh     *mesh.Mesh
+	peers    net.Listener
+	book     *addressBook
+	raft     *consensus.Node
+	control  *controller.Controller
+	prober   *probe.Prober
+	reporter *probe.Reporter // nil: this node does not observe
+
+	api *apiServer
+
+	// closers undo what Open did, last first, when Open fails midway.
+	closers []func()
+}
+
+// Open brings a node as far as it can go without its peers: DNS sockets bound
+// and answering data loaded, certificates read, Raft's store open, API bound. An
+// error says what is in the way and leaves nothing open.
+func Open(cfg *config.Node, opts Options) (_ *Node, err error) {
+	n := &Node{cfg: cfg, opts: opts, log: opts.Log, started: time.Now(), registry: prometheus.NewRegistry()}
+	if n.log == nil {
+		n.log = slog.New(slog.DiscardHandler)
+	}
+	n.log = n.log.With("node", cfg.Name)
+	n.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	defer func() {
+		if err != nil {
+			n.close()
+		}
+	}()
+	if cfg.MemoryLimit > 0 {
+		debug.SetMemoryLimit(cfg.MemoryLimit)
+	}
+	for _, open := range []func() error{
+		n.openDir,
+		n.openLKG,  // before DNS: it answers from what this loads
+		n.openDNS,  // before Raft: a node without quorum must answer
+		n.openMesh, // before consensus: it dials through it
+		n.openConsensus,
+		n.openObserver,
+		n.openAPI,
+	} {
+		if err := open(); err != nil {
+			return nil, err
+		}
+	}
+	n.registry.MustRegister(n.infoMetrics()...)
+	return n, nil
+}
+
+// close undoes Open.
+func (n *Node) close() {
+	for i := len(n.closers) - 1; i >= 0; i-- {
+		n.closers[i]()
+	}
+	n.closers = nil
+}
+
+func (n *Node) onClose(f func()) { n.closers = append(n.closers, f) }
+
+func (n *Node) openDir() error {
+	dir, err := openDataDir(n.cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	n.dir = dir
+	n.onClose(dir.close)
+	n.id, err = dir.loadIdentity(n.cfg.Name)
+	return err
+}
+
+func (n *Node) openLKG() error {
+	file, err := lkg.Open(n.dir.join(lkgFolder), n.log)
+	if err != nil {
+		return fmt.Errorf("open the last known good state: %w", err)
+	}
+	n.lkg = file
+	n.onClose(func() { _ = file.Close() }) // flushed by Run
+	st, err := file.Load()
+	if err != nil {
+		// G13: a damaged file serves nothing, and nothing else stops because of it.
+		n.log.Error("the last known good state cannot be read; DNS answers once the quorum is heard", "err", err)
+	}
+	n.store = statestore.NewStore()
+	n.view = newView(n.store, st)
+	n.tables = &publisher{log: n.log}
+	if st != nil {
+		if err := n.tables.publish(st); err != nil {
+			n.log.Error("the last known good state does not compile; DNS answers once the quorum is heard", "err", err)
+		}
+	}
+	return nil
+}
+
+func (n *Node) openDNS() error {
+	n.dns = dnsserver.New(dnsserver.Config{
+		Listen:     n.cfg.DNS.Listen,
+		Table:      n.tables.table.Load,
+		Age:        n.age,
+		NSID:       n.cfg.DNS.NSID,
+		Log:        n.log,
+		Registerer: n.registry,
+	})
+	return n.dns.Bind()
+}
+
+func (n *Node) openConsensus() error {
+	profile, err := consensus.ProfileNamed(n.cfg.Peer.Profile)
+	if err != nil {
+		return err
+	}
+	dir := n.dir.join(raftFolder)
+	check := n.opts.CheckStore
+	if check == nil {
+		check = consensus.CheckStore
+	}
+	if err := check(dir); err != nil {
+		kept, qerr := consensus.Quarantine(dir, time.Now())
+		if qerr != nil {
+			return errors.Join(err, qerr)
+		}
+		// A voter never comes back under its old id with an empty log: the new
+		// nonce makes it another server, which an operator lets in.
+		n.id.Nonce = newNonce()
+		if err := writeJSON(n.dir.join(identityFile), n.id); err != nil {
+			return err
+		}
+		n.log.Error("the Raft store is damaged and was moved aside; this node answers DNS and must be let in again",
+			"err", err, "kept", kept, "next", "quorate members remove "+n.cfg.Name+", then join again")
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	n.raft, err = consensus.Open(consensus.Config{
+		Name:       n.cfg.Name,
+		Nonce:      n.id.Nonce,
+		Dir:        dir,
+		Store:      n.store,
+		Links:      n.mesh,
+		PeerName:   peerName,
+		Addr:       n.book.addr,
+		Profile:    profile,
+		OnApply:    n.lkg.Append,
+		OnRestore:  n.lkg.Rebase,
+		Log:        n.log,
+		Registerer: n.registry,
+	})
+	if err != nil {
+		return err
+	}
+	n.onClose(func() { _ = n.raft.Close() }) // its error was logged as it happened
+	lease := controller.LeaseWAN
+	if n.cfg.Peer.Profile == "lan" {
+		lease = controller.LeaseLAN
+	}
+	n.control = controller.New(controller.Config{
+		Name:  n.cfg.Name,
+		Store: n.view,
+		Propose: func(ctx context.Context, cmd statestore.Command, actor string) (statestore.Result, error) {
+			return n.raft.Propose(ctx, cmd, consensus.Origin{Actor: actor})
+		},
+		Lease:      lease,
+		Log:        n.log,
+		Registerer: n.registry,
+	})
+	n.handleCalls()
+	return nil
+}
+
+// age is how long this node has not heard a leader that holds its lease; never
+// less than the true time, so after a restart it counts from the last thing kept.
+func (n *Node) age() time.Duration {
+	if n.raft == nil {
+		return time.Since(n.started)
+	}
+	return n.raft.LastContact()
+}
+
+// Store returns the state as this node has it.
+func (n *Node) Store() api.Store { return n.view }
+
+// Raft returns the node's part in consensus.
+func (n *Node) Raft() *consensus.Node { return n.raft }
+
+// Answers reports whether the node has data to answer DNS from.
+func (n *Node) Answers() bool { return n.tables.table.Load() != nil }
+
+// Run runs the node until ctx ends, then stops its parts in reverse: the API
+// first, so that nobody is promised anything more; DNS last.
+func (n *Node) Run(ctx context.Context) error {
+	defer n.close()
+	background := context.WithoutCancel(ctx)
+	dns := newPlane(background, n.log)
+	data := newPlane(background, n.log)
+	control := newPlane(background, n.log)
+
+	dns.run("dns", n.dns.Run)
+	data.run("last known good state", func(ctx context.Context) error {
+		n.lkg.Run(ctx, n.store.State)
+		return nil
+	})
+	data.run("tables", func(ctx context.Context) error {
+		n.tables.run(ctx, n.view)
+		return nil
+	})
+	control.run("peer port", func(ctx context.Context) error { return n.mesh.Serve(ctx, n.peers) })
+	control.run("joins", func(ctx context.Context) error {
+		return mesh.ServeJoin(ctx, n.mesh.Listener(mesh.ProtoJoin), n.admit)
+	})
+	control.run("addresses", n.book.run)
+	control.run("bootstrap", n.bootstrap)
+	control.run("leader duties", func(ctx context.Context) error {
+		return n.raft.Lead(ctx, n.control.Run)
+	})
+	control.run("membership", n.keepMember)
+	control.run("certificates", n.keepCertificates)
+	if n.reporter != nil {
+		control.run("probes", n.prober.Run)
+		control.run("probe plan", n.keepPlan)
+		control.run("reports", n.reporter.Run)
+	}
+	control.run("api", n.api.run)
+
+	n.log.Info("serving", "dns", n.dns.Addrs(), "api", n.api.url(), "peer", n.peers.Addr().String(), "version", n.opts.Version)
+	<-ctx.Done()
+	n.log.Info("stopping")
+
+	// Nothing below may be promised once Raft is closing, so the control plane goes
+	// first. The journal flushes what was applied until then; DNS answers throughout.
+	errs := []error{control.stop(), n.raft.Close(), data.stop(), dns.stop()}
+	return errors.Join(errs...)
+}
+
+// Serial returns the serial of the table the node answers from; 0 without one.
+func (n *Node) Serial() uint32 {
+	if t := n.tables.table.Load(); t != nil {
+		return t.Serial
+	}
+	return 0
+}
