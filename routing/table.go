@@ -26,9 +26,6 @@ func Compile(st *statestore.State) (*Table, error) { return Update(nil, st) }
 // did not change: the entries of other services, and the names while spec and
 // members are the same. It answers as Compile(st) does. A nil prev compiles.
 func Update(prev *Table, st *statestore.State) (*Table, error) {
-	if prev != nil && prev.Generation != st.Generation {
-		prev = nil // numbers of rotations may mean other things in another life
-	}
 	t := &Table{
 		Generation: st.Generation,
 		Index:      st.TableIndex,
