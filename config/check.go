@@ -80,7 +80,7 @@ func (b *specBuilder) check(v *value, name string, s *scope) *statestore.Check {
 	if least := t.interval + t.timeout; ch.StaleAfter < least {
 		at := givenAt("stale_after", quorum, b.defaults.child("quorum"))
 		if at.fine() {
-			b.errorf(at, "must be at least interval + timeout %s of check %s, is %s", short(least.D()), ch.Name, at.text)
+			b.errorf(at, "must be at least interval + timeout %s of check %s, is %s", short(least.D()), quote(ch.Name), at.text)
 		}
 	}
 	var kinds []string
