@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -26,8 +27,47 @@ type Conn struct {
 	chain  []*x509.Certificate // as the peer showed it; empty for ProtoJoin
 	raw    net.Conn
 	opened time.Time
+	ends   time.Time // whatever it is at
 	timer  *time.Timer
 	once   sync.Once
+	asked  atomic.Bool // something was written and nothing read since
+}
+
+const (
+	// retireGrace is for how long an old connection may finish what it is at.
+	// Only the dialling side waits for a quiet moment; the other side leaves the
+	// choice to it, and closes a little after that.
+	retireGrace = time.Minute
+	retirePause = 100 * time.Millisecond
+)
+
+// Read reads. An answer, or its beginning, makes the connection quiet.
+func (c *Conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.asked.Store(false)
+	}
+	return n, err
+}
+
+// Write writes, and makes the connection one that waits for an answer.
+func (c *Conn) Write(b []byte) (int, error) {
+	c.asked.Store(true)
+	return c.Conn.Write(b)
+}
+
+// retire closes an old connection: on the dialling side once nobody waits for an
+// answer, since a request cut off would end in doubt.
+func (c *Conn) retire() {
+	if c.usage == x509.ExtKeyUsageServerAuth && c.asked.Load() && time.Now().Before(c.ends) {
+		c.mesh.mu.Lock()
+		defer c.mesh.mu.Unlock()
+		if _, open := c.mesh.conns[c]; open {
+			c.timer.Reset(retirePause)
+		}
+		return
+	}
+	c.sever()
 }
 
 // Peer returns who is on the other side; the zero Identity on ProtoJoin.
@@ -67,9 +107,14 @@ func (c *Conn) forget() {
 func (m *Mesh) track(c *Conn) error {
 	c.mesh = m
 	c.opened = time.Now()
-	life := m.cfg.MaxAge
+	longest := m.cfg.MaxAge + retireGrace
 	if len(c.chain) > 0 {
-		life = min(life, c.chain[0].NotAfter.Sub(c.opened))
+		longest = min(longest, c.chain[0].NotAfter.Sub(c.opened))
+	}
+	c.ends = c.opened.Add(longest)
+	life := longest
+	if c.usage == x509.ExtKeyUsageServerAuth {
+		life = min(life, m.cfg.MaxAge)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -77,7 +122,7 @@ func (m *Mesh) track(c *Conn) error {
 		return net.ErrClosed
 	}
 	m.conns[c] = struct{}{}
-	c.timer = time.AfterFunc(life, c.sever)
+	c.timer = time.AfterFunc(life, c.retire)
 	return nil
 }
 

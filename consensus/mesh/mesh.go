@@ -58,7 +58,7 @@ type Config struct {
 
 	Dial             func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer
 	HandshakeTimeout time.Duration                                                     // from accept or dial to the end of the handshake; 0: 10 s
-	MaxAge           time.Duration                                                     // connections are closed at that age; 0: 1 h
+	MaxAge           time.Duration                                                     // connections are closed at that age, give or take a minute; 0: 1 h
 	Log              *slog.Logger                                                      // nil: none
 }
 

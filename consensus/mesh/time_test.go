@@ -164,6 +164,45 @@ func TestConnectionsAreClosedWhenOld(t *testing.T) {
 	})
 }
 
+func TestAnOldConnectionMayFinishWhatItIsAt(t *testing.T) {
+	tests := []struct {
+		name          string
+		answer, ended time.Duration // after the maximal age
+	}{
+		{"a late answer still arrives", 10 * time.Second, 10*time.Second + retirePause},
+		{"but not for ever", 2 * retireGrace, retireGrace},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, us, eu *Mesh, _ *pipes, _ <-chan Identity) {
+				ln := us.Listener(ProtoRPC)
+				go func() {
+					c, err := ln.Accept()
+					if err != nil {
+						return
+					}
+					_, _ = io.ReadFull(c, make([]byte, 4))
+					time.Sleep(time.Second + tt.answer)
+					_, _ = c.Write([]byte("pong"))
+				}()
+				c, err := eu.Dial(t.Context(), ProtoRPC, "us-1", "us-1")
+				require.NoError(t, err)
+				old := time.Now().Add(defaultMaxAge)
+				time.Sleep(defaultMaxAge - time.Second)
+				_, err = c.Write([]byte("ping"))
+				require.NoError(t, err)
+				_, err = io.ReadFull(c, make([]byte, 4))
+				require.Equal(t, tt.answer < retireGrace, err == nil, "err = %v", err)
+				_, err = c.Read(make([]byte, 1))
+				require.Error(t, err)
+				require.InDelta(t, tt.ended, time.Since(old), float64(retirePause))
+				require.NoError(t, ln.Close())
+				time.Sleep(2 * retireGrace) // lets the slow side end
+			})
+		})
+	}
+}
+
 func TestConnectionsEndWithTheirCertificate(t *testing.T) {
 	inBubble(t, func(t *testing.T, us, eu *Mesh, _ *pipes, _ <-chan Identity) {
 		_, until := us.Validity()
