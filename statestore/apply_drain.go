@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/quorate/quorate/health"
 )
 
 // DrainDetail is Event.Detail of "cluster.drained" and "cluster.undrained".
@@ -108,12 +110,26 @@ func (st *State) checkDrain(cluster string, drain *Drain) error {
 }
 
 // Serving returns the clusters that can serve the service now, sorted: its
-// candidates that are not drained and have an endpoint that is up.
+// candidates that are not drained and have an endpoint that is up. Where none is
+// up, those with an endpoint nobody has judged yet: they are what answers then.
 func (st *State) Serving(service string) []string {
-	return slices.DeleteFunc(st.Spec.Candidates(service), func(name string) bool {
+	var up, unjudged []string
+	for _, name := range st.Spec.Candidates(service) {
 		c, ok := st.Clusters[name]
-		return !ok || c.Drain.Covers(service) || !st.upIn(service, name, (*Cluster).Endpoints)
-	})
+		if !ok || c.Drain.Covers(service) {
+			continue
+		}
+		switch {
+		case st.anyIs(health.Up, service, name, (*Cluster).Endpoints):
+			up = append(up, name)
+		case st.anyIs(health.Unknown, service, name, (*Cluster).Endpoints):
+			unjudged = append(unjudged, name)
+		}
+	}
+	if len(up) == 0 {
+		return unjudged
+	}
+	return up
 }
 
 func (c UndrainCluster) apply(st *State, at entry) (record, error) {

@@ -158,7 +158,7 @@ func (st *State) checkPool(service, family string, p Pool, candidates []string, 
 	}
 	if how == judged && p.AllDown != "" {
 		for _, n := range candidates {
-			if st.upIn(service, n, addrs) && !st.Clusters[n].Drain.Covers(service) {
+			if st.anyIs(health.Up, service, n, addrs) && !st.Clusters[n].Drain.Covers(service) {
 				return refuse(ErrStale, "service %s: rotation %s: says %s, but %s is up", service, family, p.AllDown, n)
 			}
 		}
@@ -180,11 +180,11 @@ func (st *State) checkShare(service, family string, sh Share) error {
 	return nil
 }
 
-// upIn reports whether an address of the cluster is up for the service.
-func (st *State) upIn(service, cluster string, addrs func(*Cluster) []netip.Addr) bool {
+// anyIs reports whether an address of the cluster has that verdict for the service.
+func (st *State) anyIs(side health.Side, service, cluster string, addrs func(*Cluster) []netip.Addr) bool {
 	return slices.ContainsFunc(addrs(st.Spec.Clusters[cluster]), func(a netip.Addr) bool {
 		ts := st.target(health.Target{Service: service, Cluster: cluster, Endpoint: a})
-		return ts != nil && ts.Verdict.Side == health.Up
+		return ts != nil && ts.Verdict.Side == side
 	})
 }
 
