@@ -175,6 +175,7 @@ func TestAnOldConnectionMayFinishWhatItIsAt(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, us, eu *Mesh, _ *pipes, _ <-chan Identity) {
+				us.cfg.MaxAge = 10 * time.Hour // it is the dialling side that ends it
 				ln := us.Listener(ProtoRPC)
 				go func() {
 					c, err := ln.Accept()
