@@ -47,3 +47,9 @@ func TestAFollowerForwardsAndHasAppliedWhatItReturns(t *testing.T) {
 		c.Settle()
 	})
 }
+
+func freeze(at time.Time) statestore.Command {
+	return statestore.FreezeService{Reason: "at " + at.String()}
+}
+
+func thaw() statestore.Command { return statestore.ThawService{} }

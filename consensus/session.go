@@ -182,6 +182,19 @@ func (s *session) wait(ctx context.Context, f raft.Future) error {
 	}
 }
 
+// Snapshot makes raft write a snapshot now, as it does by itself once the log has
+// grown.
+func (n *Node) Snapshot(ctx context.Context) error {
+	s := n.session()
+	if s == nil {
+		return n.stopped()
+	}
+	if err := s.wait(ctx, s.raft.Snapshot()); err != nil && !errors.Is(err, raft.ErrNothingNewToSnapshot) {
+		return fmt.Errorf("snapshot: %w", err)
+	}
+	return nil
+}
+
 // supervise runs one session after another until the node closes or parks.
 func (n *Node) supervise(s *session) {
 	for {
