@@ -219,6 +219,8 @@ func TestCompileLeavesOutOnlyWhatItNames(t *testing.T) {
 	st := testState()
 	st.Spec.Zones[testZone].Records["bad"] = map[string][]string{"A": {"not an address"}, "TXT": {"fine"}}
 	st.Spec.Zones[testZone].Records["web"] = map[string][]string{"A": {"192.0.2.1"}}
+	require.Error(t, CheckSpec(st.Spec))
+	require.NoError(t, CheckSpec(testState().Spec))
 	table, err := Compile(st)
 	require.ErrorContains(t, err, `zones.gslb.test..records.bad.A: A record must be valid, "not an address" is not`)
 	require.ErrorContains(t, err, `zones.gslb.test..records.web.A: web.gslb.test. has the addresses of service web`)

@@ -18,9 +18,18 @@ const serialBits = 26
 var hinfo = &RRset{Type: TypeHINFO, TTL: 3600, Rdata: [][]byte{[]byte("\x07RFC8482\x00")}, Text: []string{`"RFC8482" ""`}}
 
 // Compile makes the table of a state. The table is complete but for what the
-// error names: records and names that cannot be served, which plan refuses and
-// only a state of another version can hold. The table is never nil.
+// error names: records and names that cannot be served, which CheckSpec refuses
+// and only a state of another version can hold. The table is never nil, and who
+// answers DNS swaps it in and logs the error: one record less is better than
+// verdicts that no longer reach the answers.
 func Compile(st *statestore.State) (*Table, error) { return Update(nil, st) }
+
+// CheckSpec says what of a spec could not be served, one line each: records that
+// do not parse or may not stand where they do, names in no zone, names of two
+// services.
+func CheckSpec(sp *statestore.Spec) error {
+	return makeLayout(&statestore.State{Spec: sp}, nil).err
+}
 
 // Update makes the table of a state from an earlier one and shares with it what
 // did not change: the entries of other services, and the names while spec and

@@ -91,6 +91,12 @@ func Parse(zone, owner, typ string, rdata []string) (*Set, error) {
 	return set, nil
 }
 
+// Check says what is wrong with one record, or nil.
+func Check(zone, owner, typ, rdata string) error {
+	_, err := Parse(zone, owner, typ, []string{rdata})
+	return err
+}
+
 // ownerName returns the absolute name of owner in zone. A wildcard is "*" as the
 // whole first label.
 func ownerName(zone, owner string) (string, error) {
