@@ -109,12 +109,12 @@ func (s *Server) drain(ctx context.Context, in *drainInput) (*output[apitype.Act
 		if c.st.Spec.Services[name] == nil {
 			return nil, invalidField(fmt.Sprintf("/services/%d", i), "must be a service, is %q", name)
 		}
-		if err := require(c.st, c.p, statestore.CanDrain, name); err != nil {
+		if err := allow(c.st, c.p, statestore.CanDrain, name); err != nil {
 			return nil, err
 		}
 	}
 	if len(services) == 0 {
-		if err := require(c.st, c.p, statestore.CanDrain, ""); err != nil {
+		if err := allow(c.st, c.p, statestore.CanDrain, ""); err != nil {
 			return nil, err
 		}
 	}
@@ -183,12 +183,12 @@ func (s *Server) undrain(ctx context.Context, in *undrainInput) (*output[apitype
 		services = cs.Drain.Services
 	}
 	for _, name := range services {
-		if err := require(c.st, c.p, statestore.CanDrain, name); err != nil {
+		if err := allow(c.st, c.p, statestore.CanDrain, name); err != nil {
 			return nil, err
 		}
 	}
 	if len(services) == 0 {
-		if err := require(c.st, c.p, statestore.CanDrain, ""); err != nil {
+		if err := allow(c.st, c.p, statestore.CanDrain, ""); err != nil {
 			return nil, err
 		}
 	}
@@ -269,7 +269,7 @@ func (s *Server) mayFreeze(c *call, service string) error {
 	if service != "" && c.st.Spec.Services[service] == nil {
 		return notFound("service", service)
 	}
-	return require(c.st, c.p, statestore.CanFreeze, service)
+	return allow(c.st, c.p, statestore.CanFreeze, service)
 }
 
 func allOr(service string) string {
@@ -287,7 +287,7 @@ func (s *Server) removeMember(ctx context.Context, in *removeMemberInput) (*outp
 	if c.st.Members[in.Name] == nil {
 		return nil, notFound("member", in.Name)
 	}
-	if err := require(c.st, c.p, statestore.CanAdmin, ""); err != nil {
+	if err := allow(c.st, c.p, statestore.CanAdmin, ""); err != nil {
 		return nil, err
 	}
 	act := apitype.Act{}
@@ -329,7 +329,7 @@ func (s *Server) changeRole(ctx context.Context, name string, role statestore.Me
 	if c.st.Members[name] == nil {
 		return nil, notFound("member", name)
 	}
-	if err := require(c.st, c.p, statestore.CanAdmin, ""); err != nil {
+	if err := allow(c.st, c.p, statestore.CanAdmin, ""); err != nil {
 		return nil, err
 	}
 	act := apitype.Act{}

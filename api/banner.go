@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,9 +12,6 @@ import (
 	"github.com/quorate/quorate/policy"
 	"github.com/quorate/quorate/statestore"
 )
-
-// nsChanged is the type of the event that a change of the NS set makes.
-const nsChanged = "zone.ns_changed"
 
 // nsBannerFor is how long a change of the NS set stays on the banner: a parent
 // zone is changed by people, on a working day.
@@ -63,10 +61,8 @@ func (s *Server) banners(st *statestore.State, q apitype.Quorum) []apitype.Banne
 			add("drained", "clusters/"+name, "%s drained%s by %s: %s%s", name, what, d.By, d.Reason, until(d.Until))
 		}
 	}
-	if i := lastIndex(st.Events, func(e statestore.Event) bool { return e.Type == nsChanged }); i >= 0 {
-		if e := st.Events[i]; st.Now.Sub(e.At) < nsBannerFor {
-			add("ns-changed", e.Subject, "the name servers of %s changed at %s: the parent's delegation must follow", strings.TrimPrefix(e.Subject, "zones/"), clock(e.At))
-		}
+	if at := nsChangedAt(st); !at.IsZero() && st.Now.Sub(at) < nsBannerFor {
+		add("ns-changed", "", "the name servers changed at %s: the parent's delegation must follow", clock(at))
 	}
 	return out
 }
@@ -78,13 +74,45 @@ func until(t time.Time) string {
 	return ", until " + clock(t)
 }
 
-func lastIndex[T any](s []T, f func(T) bool) int {
-	for i := len(s) - 1; i >= 0; i-- {
-		if f(s[i]) {
-			return i
+// nsChangedAt returns when the members that resolvers are sent to changed last,
+// after there was a spec to serve; zero when that is not in the events.
+func nsChangedAt(st *statestore.State) time.Time {
+	var at time.Time
+	known := map[string]string{}
+	serving := false
+	for _, e := range st.Events {
+		if e.Type == "spec.applied" {
+			serving = true
+		}
+		name, ok := strings.CutPrefix(e.Subject, "members/")
+		if !ok || !strings.HasPrefix(e.Type, "member.") {
+			continue
+		}
+		was, seen := known[name]
+		is := advertised(e.Detail)
+		known[name] = is
+		switch {
+		case !serving:
+		case e.Type == "member.changed" && !seen: // what it was before is not kept
+		case e.Type == "member.removed" && (was != "" || !seen), was != is:
+			at = e.At
 		}
 	}
-	return -1
+	return at
+}
+
+// advertised returns where resolvers reach the member that an event is about, as
+// text to compare; empty when it answers nobody.
+func advertised(detail any) string {
+	data, err := json.Marshal(detail)
+	if err != nil {
+		return ""
+	}
+	var m statestore.Member
+	if json.Unmarshal(data, &m) != nil || m.DNS.Name == "" && len(m.DNS.IPv4)+len(m.DNS.IPv6) == 0 {
+		return ""
+	}
+	return fmt.Sprint(m.DNS)
 }
 
 // outvoted is an observer and what it alone sees.

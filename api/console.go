@@ -104,7 +104,7 @@ func (s *Server) loginSubmit(w http.ResponseWriter, r *http.Request) {
 		s.loginForm(w, r, http.StatusTooManyRequests, "too many wrong tokens from this address; wait a little")
 		return
 	}
-	p, err := tokenPrincipal(s.cfg.Store.State(), token, remoteAddr(r))
+	p, err := s.tokenPrincipal(s.cfg.Store.State(), token, remoteAddr(r))
 	if err != nil {
 		s.failures.take(remote, 1, now)
 		s.log.Warn("login refused", keyRemote, remote, keyErr, err)
@@ -205,7 +205,8 @@ func (s *Server) overview(c *call) console.Overview {
 	}
 	o.Matrix = matrix(c.st, o.Status)
 	for i := len(c.st.Events) - 1; i >= 0 && len(o.Events) < consoleEvents; i-- {
-		if visible(c, c.st.Events[i]) {
+		// Votes show in the matrix; as lines they would drown the rest.
+		if e := c.st.Events[i]; e.Type != "votes.changed" && visible(c, e) {
 			o.Events = append(o.Events, eventView(c.st.Events[i]))
 		}
 	}

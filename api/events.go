@@ -56,11 +56,10 @@ func (s *Server) eventRoutes(api huma.API) {
 		r, w := humago.Unwrap(hc)
 		s.streamEvents(w, r, callOf(hc.Context()))
 	}}
-	op.Responses = map[string]*huma.Response{"200": {
-		Description: "A page of events, or a stream of CloudEvents",
-		Content:     map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: "string"}}},
-	}}
 	huma.Register(api, op, s.events)
+	ok := api.OpenAPI().Paths[op.Path].Get.Responses["200"]
+	ok.Description = "A page of events, or a stream of CloudEvents"
+	ok.Content["text/event-stream"] = &huma.MediaType{Schema: &huma.Schema{Type: "string"}}
 	huma.Register(api, operation(http.MethodGet, "/history", "history", "What moved answers and why, oldest first", statestore.CanRead, http.StatusNotFound), s.history)
 }
 
@@ -178,7 +177,7 @@ func (s *Server) cloudEvent(st *statestore.State, e statestore.Event) cloudEvent
 // starts with the next one.
 func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request, c *call) {
 	q := r.URL.Query()
-	st := s.cfg.Store.State()
+	st := c.st
 	after := st.Index
 	if id := r.Header.Get("Last-Event-ID"); id != "" {
 		n, err := strconv.ParseUint(id, 10, 64)
@@ -199,7 +198,11 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request, c *call) {
 	defer done()
 	types, service := q.Get("types"), q.Get("service")
 	if cut(st, after) {
-		if out.send("reset", strconv.FormatUint(st.Index, 10), []byte(`{"reason":"history before this was cut; read the state anew"}`)) != nil {
+		// Resuming from here gives all that is left.
+		if len(st.Events) > 0 {
+			after = st.Events[0].Index - 1
+		}
+		if out.send("reset", strconv.FormatUint(after, 10), []byte(`{"reason":"history before this was cut; read the state anew"}`)) != nil {
 			return
 		}
 	}

@@ -68,7 +68,7 @@ func (s *Server) explain(ctx context.Context, in *explainInput) (*output[apitype
 
 func (s *Server) explained(c *call, ex apitype.Explanation) (*output[apitype.Explanation], error) {
 	if ex.Service != "" {
-		if err := require(c.st, c.p, statestore.CanRead, ex.Service); err != nil {
+		if err := allow(c.st, c.p, statestore.CanRead, ex.Service); err != nil {
 			return nil, err
 		}
 	}

@@ -66,6 +66,9 @@ func (c *Client) follow(ctx context.Context, q EventQuery, last *uint64, f func(
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
+	if *last == 0 {
+		*last = meta(resp, shown).Index // where the stream starts
+	}
 	return ReadStream(resp.Body, func(m Message) error {
 		if n, err := strconv.ParseUint(m.ID, 10, 64); err == nil {
 			*last = n
