@@ -181,14 +181,14 @@ func (l *loop) recompute(targets []*targetState, now time.Time) {
 func (l *loop) recomputeOne(t *targetState, now time.Time) {
 	o := opinion{health.Unknown, ReasonBlind}
 	if !l.blind {
-		opinions := func(probes []*probeState, needs []Need) []opinion {
-			out := make([]opinion, len(probes))
-			for i, s := range probes {
-				out[i] = s.opinionOf(needs[i].StaleAfter, now)
-			}
-			return out
+		l.opinions = l.opinions[:0]
+		for i, s := range t.all {
+			l.opinions = append(l.opinions, s.opinionOf(t.plan.All[i].StaleAfter, now))
 		}
-		o = combine(opinions(t.all, t.plan.All), opinions(t.any, t.plan.Any))
+		for i, s := range t.any {
+			l.opinions = append(l.opinions, s.opinionOf(t.plan.Any[i].StaleAfter, now))
+		}
+		o = combine(l.opinions[:len(t.all)], l.opinions[len(t.all):])
 	}
 	switch {
 	case o.side != t.vote.Side:

@@ -173,6 +173,37 @@ func TestHTTPReuse(t *testing.T) {
 	}
 }
 
+// net/http goes on with what a request that timed out has begun.
+func TestNothingIsLeftOfARunThatTimedOut(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer silent.Close()
+	for _, reuse := range []bool{false, true} {
+		dialEnded := make(chan struct{})
+		blackHole := New(Config{WrapDial: func(DialFunc) DialFunc {
+			return func(ctx context.Context, _, _ string) (net.Conn, error) {
+				<-ctx.Done()
+				close(dialEnded)
+				return nil, ctx.Err()
+			}
+		}})
+		c := Check{Timeout: 100 * time.Millisecond, HTTPS: &HTTPCheck{Port: portOf(t, silent.Addr()), Reuse: reuse}}
+		require.Equal(t, ReasonTimeout, blackHole.Once(t.Context(), c, loopback).Reason)
+		select {
+		case <-dialEnded:
+		case <-time.After(5 * time.Second):
+			t.Fatal("it is still dialling")
+		}
+		require.Equal(t, ReasonTimeout, localProber(nil).Once(t.Context(), c, loopback).Reason)
+		conn, err := silent.Accept()
+		require.NoError(t, err)
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(5*time.Second)))
+		_, err = io.Copy(io.Discard, conn)
+		require.NoError(t, err, "the connection is closed, not left in its handshake")
+		require.NoError(t, conn.Close())
+	}
+}
+
 // certificates makes leaves of one test CA.
 type certificates struct {
 	t    *testing.T

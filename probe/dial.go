@@ -39,14 +39,13 @@ func (e *DeniedError) Error() string { return fmt.Sprintf("reach %s: %s", e.Addr
 type addressClass struct {
 	name     string
 	private  bool // opened by any prefix that contains the address
-	single   bool // opened only by the address itself
 	prefixes []netip.Prefix
 }
 
 // closedClasses, first match decides. Metadata services hand out the credentials
-// of the machine, so a wide prefix never opens them.
+// of the machine: each is a class of one, so only the address itself opens it.
 var closedClasses = []addressClass{
-	{name: "a metadata service", single: true, prefixes: prefixes("169.254.169.254/32 169.254.170.2/32 168.63.129.16/32 100.100.100.200/32 192.0.0.192/32 fd00:ec2::254/128 fd20:ce::254/128 fd00:42::42/128")},
+	{name: "a metadata service", prefixes: prefixes("169.254.169.254/32 169.254.170.2/32 168.63.129.16/32 100.100.100.200/32 192.0.0.192/32 fd00:ec2::254/128 fd20:ce::254/128 fd00:42::42/128")},
 	{name: "loopback", prefixes: prefixes("127.0.0.0/8 ::1/128")},
 	{name: "unspecified", prefixes: prefixes("0.0.0.0/8 ::/128")},
 	{name: "link-local", prefixes: prefixes("169.254.0.0/16 fe80::/10")},
@@ -107,7 +106,7 @@ func (p AddressPolicy) closed(ip netip.Addr) (string, bool) {
 				continue
 			}
 			inside := a.Bits() >= rng.Bits() && rng.Contains(a.Addr())
-			if class.private || (inside && (!class.single || a.IsSingleIP())) {
+			if class.private || inside {
 				return "", false
 			}
 		}

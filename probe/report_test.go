@@ -60,6 +60,9 @@ type leader struct {
 	heard     []Report
 	at        []time.Time
 
+	flight int // reports under way
+	most   int
+
 	lose   func(r Report) (request, answer bool) // nil: nothing
 	delay  time.Duration
 	hangs  bool
@@ -69,9 +72,16 @@ type leader struct {
 func (l *leader) Report(ctx context.Context, r Report) (Ack, error) {
 	l.mu.Lock()
 	hangs, delay := l.hangs, l.delay
+	l.flight++
+	l.most = max(l.most, l.flight)
 	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		l.flight--
+		l.mu.Unlock()
+	}()
 	if hangs {
-		<-ctx.Done()
+		<-ctx.Done() // like a peer that is gone
 		return Ack{}, ctx.Err()
 	}
 	if delay > 0 {
@@ -82,11 +92,11 @@ func (l *leader) Report(ctx context.Context, r Report) (Ack, error) {
 		}
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	var request, answer bool
 	if l.lose != nil {
 		request, answer = l.lose(r)
 	}
+	defer l.mu.Unlock()
 	if request {
 		return Ack{}, errors.New("request lost")
 	}
@@ -334,6 +344,56 @@ func TestNoHeartbeatClaimsThatOldVotesHold(t *testing.T) {
 		b.set(webEU, health.Down, ReasonRefused)
 		time.Sleep(10 * time.Second)
 		require.Empty(t, l.reports()[n:])
+	})
+}
+
+func TestChangesDuringAnOutageGoTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, l := newBallot(), &leader{}
+		us := target("web", "us", "192.0.2.20")
+		b.set(webEU, health.Up, ReasonOK)
+		b.set(us, health.Up, ReasonOK)
+		report(t, ReporterConfig{Votes: b, Sink: l})
+		time.Sleep(300 * time.Millisecond)
+		l.mu.Lock()
+		l.lose = func(Report) (bool, bool) { return true, false }
+		n, held := len(l.heard), l.seq
+		l.mu.Unlock()
+		b.set(webEU, health.Down, ReasonRefused)
+		time.Sleep(3 * time.Second)
+		b.set(us, health.Down, ReasonTimeout)
+		time.Sleep(3 * time.Second)
+		l.mu.Lock()
+		l.lose = nil
+		l.mu.Unlock()
+		time.Sleep(time.Second)
+		got := l.reports()[n]
+		require.Len(t, got.Votes, 2)
+		require.Equal(t, held, got.Prev)
+		require.False(t, got.Full)
+		require.Equal(t, got.Seq, l.seq)
+		for _, r := range l.reports()[n:] {
+			require.False(t, r.Full)
+		}
+	})
+}
+
+func TestOneReportAndOneHeartbeatAtMostAreUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, l := newBallot(), &leader{}
+		b.set(webEU, health.Up, ReasonOK)
+		report(t, ReporterConfig{Votes: b, Sink: l, Timeout: time.Hour})
+		time.Sleep(300 * time.Millisecond)
+		l.mu.Lock()
+		l.hangs = true
+		l.mu.Unlock()
+		time.Sleep(10 * time.Second)
+		require.Equal(t, 1, l.most, "one heartbeat")
+		for side := range 10 {
+			b.set(webEU, health.Side(side%2+1), ReasonOther)
+			time.Sleep(time.Second)
+		}
+		require.Equal(t, 2, l.most)
 	})
 }
 

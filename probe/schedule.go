@@ -109,7 +109,8 @@ type loop struct {
 	swept   time.Time
 	stalled bool
 
-	changed map[health.Target]*health.Vote // to publish; nil: remove
+	changed  map[health.Target]*health.Vote // to publish; nil: remove
+	opinions []opinion                      // scratch of recomputeOne
 }
 
 func newLoop(ctx context.Context, p *Prober) *loop {
@@ -226,7 +227,7 @@ func (l *loop) finish(f finished, now time.Time) {
 		l.noteReach(s, o.reached, now)
 	}
 	cut := f.epoch != l.epoch
-	aside := !o.OK && (l.isBlind() || cut || o.unmeasured)
+	aside := !o.OK && (l.isBlind() || cut)
 	if aside && l.isBlind() {
 		o.Reason = ReasonCanary
 	}

@@ -225,6 +225,22 @@ func TestAProbeNeverOverlapsItself(t *testing.T) {
 	})
 }
 
+func TestMissedStartsAreNotMadeUpFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.set(w.hung, true, "192.0.2.10")
+		in := webInput()
+		in.All[0].Interval, in.All[0].Recheck, in.All[0].Timeout = time.Second, 500*time.Millisecond, 3*time.Second
+		p := launch(t, Config{}, w, in)
+		time.Sleep(time.Minute)
+		w.set(w.hung, false, "192.0.2.10")
+		before := len(w.startsOf("192.0.2.10"))
+		time.Sleep(20 * time.Second)
+		require.Equal(t, health.Up, p.Votes()[webEU].Side)
+		require.InDelta(t, 18, len(w.startsOf("192.0.2.10"))-before, 2)
+	})
+}
+
 // many returns n targets with an endpoint each, over ten clusters.
 func many(n int) []TargetChecks {
 	var in []TargetChecks
@@ -317,11 +333,11 @@ func TestG9StalledObserverVotesUnknownAndReturnsWithoutABurst(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		require.Equal(t, "unknown up:ok", h.sides())
 
+		resumed := time.Now().Add(20 * time.Second) // and what is left to the next turn
 		standStill(20 * time.Second)
 		time.Sleep(20*time.Second + beat)
 		synctest.Wait()
 		require.True(t, p.Status().Stalled)
-		resumed := time.Now()
 		time.Sleep(10 * time.Second)
 		for s := range 10 {
 			at := resumed.Add(time.Duration(s) * time.Second)
@@ -414,6 +430,10 @@ func TestARemovedTargetStopsAndLeavesNothing(t *testing.T) {
 		require.Len(t, p.Samples(gone), 1)
 		require.NotZero(t, testutil.CollectAndCount(p.metrics.vote))
 
+		for synctest.Wait(); w.total == 0; synctest.Wait() {
+			time.Sleep(100 * time.Millisecond)
+		}
+		require.Equal(t, 1, w.running[gone.Endpoint], "it is under way")
 		p.SetPlan(BuildPlan([]TargetChecks{webInput()}))
 		synctest.Wait()
 		removed := time.Now()
@@ -526,6 +546,9 @@ func TestMetricsCountEveryNameOnce(t *testing.T) {
 		launch(t, Config{Registerer: reg}, w, webInput(), shop)
 		time.Sleep(14*time.Second + beat)
 		n := len(w.startsOf("192.0.2.10"))
+		problems, err := testutil.GatherAndLint(reg)
+		require.NoError(t, err)
+		require.Empty(t, problems)
 		require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(fmt.Sprintf(`
 # HELP quorate_vote 1 if this node's own vote on some endpoint of the cluster is the state.
 # TYPE quorate_vote gauge
