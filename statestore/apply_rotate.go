@@ -39,6 +39,7 @@ func (c Rotate) apply(st *State, at entry) (record, error) {
 	if err := st.chargeBudget(c.RotationChange, at); err != nil {
 		return record{}, err
 	}
+	st.Services = maps.Clone(st.Services)
 	detail, changed := st.installRotation(c.RotationChange, at, st.Spec)
 	if !changed {
 		return record{}, nil
@@ -250,7 +251,8 @@ func (p Pool) Equal(q Pool) bool {
 }
 
 // installRotation makes the change the service's next rotation, unless it is
-// the current one. prior is the spec resolvers were answered from until now.
+// the current one. It writes to st.Services, which must be the entry's own map.
+// prior is the spec resolvers were answered from until now.
 func (st *State) installRotation(ch RotationChange, at entry, prior *Spec) (RotationDetail, bool) {
 	old := st.Services[ch.Service]
 	if old.Rotation.Number > 0 && old.Rotation.V4.Equal(ch.V4) && old.Rotation.V6.Equal(ch.V6) {
@@ -266,7 +268,7 @@ func (st *State) installRotation(ch RotationChange, at entry, prior *Spec) (Rota
 		clears := at.now.Add(max(s.TTL.Normal.D(), s.TTL.Changing.D()))
 		next.Rotation.Clears = latest(old.Rotation.Clears, clears)
 	}
-	st.Services = with(st.Services, ch.Service, &next)
+	st.Services[ch.Service] = &next
 	st.TableIndex = at.index
 	return RotationDetail{ch.Service, next.Rotation.Number, ch.Reason, ch.V4, ch.V6, left, joined}, true
 }
@@ -281,15 +283,16 @@ func latest(a, b time.Time) time.Time {
 // installRotations checks and installs the rotations a person's command carries.
 func (st *State) installRotations(changes []RotationChange, at entry, prior *Spec) ([]RotationDetail, error) {
 	var details []RotationDetail
-	var seen []string
+	seen := make(map[string]bool, len(changes))
+	st.Services = maps.Clone(st.Services)
 	for _, ch := range changes {
 		if _, ok := st.Services[ch.Service]; !ok {
 			return nil, refuse(ErrNotFound, "service %s: not found", ch.Service)
 		}
-		if slices.Contains(seen, ch.Service) {
+		if seen[ch.Service] {
 			return nil, refuse(ErrInvalid, "service %s: has two rotations", ch.Service)
 		}
-		seen = append(seen, ch.Service)
+		seen[ch.Service] = true
 		if err := st.checkPools(ch, judged); err != nil {
 			return nil, err
 		}

@@ -86,6 +86,10 @@ func keepRevisions(old []Revision, r Revision, limit int) []Revision {
 // come and go, and a target keeps its votes and verdict unless it is probed in
 // another way from now on.
 func (st *State) respec(prior *State, at entry) {
+	doors := make(map[string]bool, len(st.Spec.Clusters))
+	for name := range st.Spec.Clusters {
+		doors[name] = sameDoor(prior.Spec, st.Spec, name)
+	}
 	services := make(map[string]*ServiceState, len(st.Spec.Services))
 	for name := range st.Spec.Services {
 		next := &ServiceState{Targets: map[health.Target]*TargetState{}}
@@ -93,12 +97,13 @@ func (st *State) respec(prior *State, at entry) {
 		if existed {
 			next.Rotation = old.Rotation
 		}
+		same := existed && sameChecks(prior.Spec, st.Spec, name)
 		for _, t := range st.Spec.ServiceTargets(name) {
 			var was *TargetState
 			if existed {
 				was = old.Targets[t]
 			}
-			next.Targets[t] = carry(was, sameProbe(prior.Spec, st.Spec, t), at)
+			next.Targets[t] = carry(was, same && doors[t.Cluster], at)
 		}
 		services[name] = next
 	}
@@ -113,14 +118,14 @@ func (st *State) respec(prior *State, at entry) {
 				next.DrainVersion = st.Versions
 			}
 		}
-		if doors := st.Spec.frontDoors(name); len(doors) > 0 {
+		if targets := st.Spec.frontDoors(name); len(targets) > 0 {
 			next.Targets = map[health.Target]*TargetState{}
-			for _, t := range doors {
+			for _, t := range targets {
 				var was *TargetState
 				if existed {
 					was = old.Targets[t]
 				}
-				next.Targets[t] = carry(was, sameProbe(prior.Spec, st.Spec, t), at)
+				next.Targets[t] = carry(was, doors[name], at)
 			}
 		}
 		clusters[name] = next
@@ -177,36 +182,22 @@ func carry(was *TargetState, same bool, at entry) *TargetState {
 	}
 }
 
-// sameProbe reports whether a target is probed the same way under both specs.
-func sameProbe(a, b *Spec, t health.Target) bool {
-	type probed struct {
-		Zone, Name string
-		Checks     Checks
-		Door       *Check
+// sameDoor reports whether a cluster is there under both specs, with the same
+// front-door check.
+func sameDoor(a, b *Spec, cluster string) bool {
+	ca, cb := a.Clusters[cluster], b.Clusters[cluster]
+	return ca != nil && cb != nil && sameJSON(ca.Check, cb.Check)
+}
+
+// sameChecks reports whether a service is there under both specs and probed the
+// same way.
+func sameChecks(a, b *Spec, service string) bool {
+	sa, sb := a.Services[service], b.Services[service]
+	if sa == nil || sb == nil || sa.Zone != sb.Zone {
+		return false
 	}
-	of := func(sp *Spec) (probed, bool) {
-		var p probed
-		c, ok := sp.Clusters[t.Cluster]
-		if !ok {
-			return p, false
-		}
-		p.Door = c.Check
-		if t.FrontDoor() {
-			return p, true
-		}
-		s, ok := sp.Services[t.Service]
-		if !ok {
-			return p, false
-		}
-		p.Zone, p.Checks = s.Zone, s.Checks
-		if len(s.Names) > 0 {
-			p.Name = s.Names[0] // What "{service}" stands for in a check.
-		}
-		return p, true
-	}
-	pa, okA := of(a)
-	pb, okB := of(b)
-	return okA && okB && sameJSON(pa, pb)
+	// The first name is what "{service}" stands for in a check.
+	return slices.Equal(sa.Names[:min(1, len(sa.Names))], sb.Names[:min(1, len(sb.Names))]) && sameJSON(sa.Checks, sb.Checks)
 }
 
 // sameJSON compares plain data by its encoding.

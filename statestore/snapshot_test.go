@@ -322,17 +322,20 @@ func anyCommand(t *rapid.T, r *rig) Command {
 	}
 }
 
+// The input is a snapshot's header and records; the trailer is made for it, or
+// the checksum would keep everything but the seeds out.
 func FuzzReadSnapshot(f *testing.F) {
-	data := snapshotOf(f, story(f).st())
-	f.Add(data)
-	f.Add(resealed(f, data, `"nonce":"n"`, `"nonce":"m"`))
-	f.Add([]byte(`{"magic":"quorate-snapshot","format":1}` + "\n"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		st, err := ReadSnapshot(bytes.NewReader(data))
-		if err == nil {
-			st.Hash()
+	body, _, _ := bytes.Cut(snapshotOf(f, running(f).st()), []byte(snapshotTrailer))
+	f.Add(body)
+	f.Add([]byte(`{"magic":"quorate-snapshot","format":1}` + "\n" + `{"key":"spec","value":{}}` + "\n"))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		st, err := ReadSnapshot(bytes.NewReader(fmt.Appendf(bytes.Clone(body), "%s%x\n", snapshotTrailer, sum256(body))))
+		if err != nil {
+			require.Nil(t, st)
 			return
 		}
-		require.Nil(t, st)
+		again, err := ReadSnapshot(bytes.NewReader(snapshotOf(t, st)))
+		require.NoError(t, err)
+		require.Equal(t, st.Hash(), again.Hash())
 	})
 }
