@@ -284,14 +284,26 @@ func (s *Server) removeMember(ctx context.Context, in *removeMemberInput) (*outp
 	if in.Body != nil {
 		reason = in.Body.Reason
 	}
-	if c.st.Members[in.Name] == nil {
-		return nil, notFound("member", in.Name)
-	}
 	if err := allow(c.st, c.p, statestore.CanAdmin, ""); err != nil {
 		return nil, err
 	}
 	act := apitype.Act{}
 	if s.cfg.RemoveMember != nil {
+		_, before, err := findRequest(c.st, c.p.User, c.key, c.key+"~"+c.bodySum)
+		if err != nil {
+			return nil, err
+		}
+		if before != nil {
+			res, err := replay(before, c)
+			if err != nil {
+				return nil, err
+			}
+			s.finish(c, &act, res, "removed "+in.Name)
+			return envelope(c, "act", act), nil
+		}
+		if c.st.Members[in.Name] == nil {
+			return nil, notFound("member", in.Name)
+		}
 		rctx, cancel := context.WithTimeout(ctx, proposeTimeout)
 		defer cancel()
 		if err := s.cfg.RemoveMember(rctx, in.Name, reason, Origin{Actor: c.p.User, Request: c.key + "~" + c.bodySum, Issued: c.issued}); err != nil {

@@ -24,16 +24,15 @@ const metaCan = "can"
 // call is what the handlers of one request share. The state is loaded once, so
 // that an answer is of one moment.
 type call struct {
-	st        *statestore.State
-	p         principal
-	key       string    // idempotency key; empty on GET
-	issued    time.Time // when the key was made
-	bodySum   string    // digest of method, path and body, for replays
-	asOf      time.Time
-	stale     bool
-	leader    string
-	replayed  bool
-	staleTime time.Duration
+	st      *statestore.State
+	p       principal
+	key     string    // idempotency key; empty on GET
+	issued  time.Time // when the key was made
+	bodySum string    // digest of method, path and body, for replays
+	asOf    time.Time
+	stale   bool
+	leader  string
+	remote  string
 }
 
 type callKey struct{}
@@ -70,7 +69,7 @@ func (s *Server) newCall(r *http.Request, op *huma.Operation) (*call, *apitype.P
 	if prob != nil {
 		return nil, prob
 	}
-	c := &call{p: p}
+	c := &call{p: p, remote: r.RemoteAddr}
 	if need, ok := op.Metadata[metaCan].(statestore.Capability); ok && !canSome(st, p, need) {
 		return nil, problem(http.StatusForbidden, apitype.ProblemForbidden, "%s may not %s: no role with that capability holds", p.User, need)
 	}
@@ -146,7 +145,6 @@ func (s *Server) loadState(c *call) {
 	now := s.cfg.Now()
 	q := s.cfg.Quorum()
 	c.st = s.cfg.Store.State()
-	c.staleTime = q.Stale
 	c.asOf = now.Add(-q.Stale).UTC()
 	c.leader = q.Leader
 	c.stale = !q.HasQuorum
@@ -226,7 +224,14 @@ func (s *Server) wrap(mux *http.ServeMux) http.Handler {
 		h.Set("Cache-Control", "no-store")
 		rec := &recorder{ResponseWriter: w}
 		defer func() {
-			if v := recover(); v != nil {
+			v := recover()
+			switch {
+			case v == nil:
+			case v == http.ErrAbortHandler: // the connection is cut on purpose
+				s.count(r, rec, s.cfg.Now().Sub(start))
+				panic(v)
+			case r.Context().Err() != nil: // nobody is there to hear of it
+			default:
 				s.log.Error("handler panicked", keyRoute, r.Pattern, keyErr, v, keyStack, string(debug.Stack()))
 				if rec.status == 0 {
 					s.writeProblem(rec, r, problem(http.StatusInternalServerError, apitype.ProblemInternal, "this is a fault of quorate; the log of the node says more"))

@@ -7,10 +7,10 @@ const (
 	keyVia     = "via"
 	keyRoute   = "route"
 	keyRequest = "request"
-	keySubject = "subject"
 	keyIndex   = "index"
 	keyRemote  = "remote"
 	keyAddr    = "addr"
 	keyStack   = "stack"
 	keyLevel   = "level"
+	keyKind    = "kind"
 )

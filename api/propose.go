@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -51,6 +52,7 @@ func (s *Server) propose(ctx context.Context, c *call, plan func(st *statestore.
 		s.loadState(c)
 		switch {
 		case res.Err == nil:
+			s.log.Info("command committed", keyUser, c.p.User, keyVia, c.p.Via, keyRemote, c.remote, keyKind, fmt.Sprintf("%T", cmd), keyIndex, res.Index)
 			return done{index: res.Index}, nil
 		case errors.Is(res.Err, statestore.ErrStale):
 			continue
@@ -98,10 +100,10 @@ func findRequest(st *statestore.State, actor, key, base string) (attempt int, fo
 	return attempt, found, nil
 }
 
+// replay returns the outcome that is remembered of the same request.
 func replay(before *statestore.Request, c *call) (done, error) {
 	if before.Code != "" {
 		return done{}, refusalProblem(&statestore.Refusal{Code: before.Code, Text: before.Error}, c.key)
 	}
-	c.replayed = true
 	return done{index: before.Index, replayed: true}, nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorate/quorate/api/apitype"
 	"github.com/quorate/quorate/policy"
+	"github.com/quorate/quorate/routing"
 	"github.com/quorate/quorate/statestore"
 )
 
@@ -146,7 +147,22 @@ func (s *Server) decode(name, source string) (*statestore.Spec, []string, *apity
 	if d.Spec == nil {
 		return nil, nil, invalidField("/source", "must be a spec, is none")
 	}
+	if err := routing.CheckSpec(d.Spec); err != nil {
+		var errs []apitype.FieldError
+		for _, e := range each(err) {
+			errs = append(errs, apitype.FieldError{File: name, Message: e.Error()})
+		}
+		return nil, nil, invalid(errs...)
+	}
 	return d.Spec, d.Warnings, nil
+}
+
+// each splits a joined error.
+func each(err error) []error {
+	if j, ok := err.(interface{ Unwrap() []error }); ok {
+		return j.Unwrap()
+	}
+	return []error{err}
 }
 
 // makePlan judges a spec against the state.
@@ -217,9 +233,11 @@ func (s *Server) putSpec(ctx context.Context, in *putSpecInput) (*output[apitype
 	c := callOf(ctx)
 	base := c.st.Revision
 	return s.apply(ctx, c, in.Body, func(st *statestore.State) error {
-		switch {
-		case in.IfMatch == "" && st.Revision != base, in.IfMatch != "" && in.IfMatch != "*" && in.IfMatch != etag(st.Revision):
-			return problem(http.StatusPreconditionFailed, apitype.ProblemPrecondition, "If-Match is %s, the current revision is %s", in.IfMatch, etag(st.Revision))
+		switch want := in.IfMatch; {
+		case want == "" && st.Revision != base:
+			return stalePlan("revision %d was applied meanwhile", st.Revision)
+		case want != "" && want != "*" && want != etag(st.Revision):
+			return problem(http.StatusPreconditionFailed, apitype.ProblemPrecondition, "If-Match is %s, the current revision is %s", want, etag(st.Revision))
 		}
 		return nil
 	})
