@@ -42,9 +42,9 @@ type runner struct {
 func (r *runner) newChecker(c Check, endpoint netip.Addr) (checker, error) {
 	switch {
 	case c.HTTP != nil:
-		return r.newHTTP("http", c.HTTP, c.Timeout, endpoint)
+		return r.newHTTP("http", c.HTTP, endpoint)
 	case c.HTTPS != nil:
-		return r.newHTTP("https", c.HTTPS, c.Timeout, endpoint)
+		return r.newHTTP("https", c.HTTPS, endpoint)
 	case c.TCP != nil:
 		return &tcpChecker{r.dial, hostPort(endpoint, c.TCP.Port)}, nil
 	}

@@ -31,7 +31,6 @@ const (
 type httpChecker struct {
 	r          *runner
 	check      *HTTPCheck
-	timeout    time.Duration
 	addr       string
 	url        *url.URL
 	serverName string // SNI and what the certificate must name; empty on http
@@ -39,7 +38,7 @@ type httpChecker struct {
 	kept       *http.Transport // nil: a new connection each time
 }
 
-func (r *runner) newHTTP(scheme string, check *HTTPCheck, timeout time.Duration, endpoint netip.Addr) (checker, error) {
+func (r *runner) newHTTP(scheme string, check *HTTPCheck, endpoint netip.Addr) (checker, error) {
 	u, err := url.ParseRequestURI(cmp.Or(check.Path, "/"))
 	if err != nil {
 		return nil, fmt.Errorf("path: %w", err)
@@ -49,7 +48,7 @@ func (r *runner) newHTTP(scheme string, check *HTTPCheck, timeout time.Duration,
 		// As a client would write it, without the port.
 		u.Host = strings.TrimSuffix(u.Host, u.Host[strings.LastIndexByte(u.Host, ':'):])
 	}
-	c := &httpChecker{r: r, check: check, timeout: timeout, addr: hostPort(endpoint, check.Port), url: u}
+	c := &httpChecker{r: r, check: check, addr: hostPort(endpoint, check.Port), url: u}
 	if check.Expect.BodyRegex != "" {
 		if c.body, err = regexp.Compile(check.Expect.BodyRegex); err != nil {
 			return nil, fmt.Errorf("body_regex: %w", err)
@@ -67,32 +66,20 @@ func (r *runner) newHTTP(scheme string, check *HTTPCheck, timeout time.Duration,
 		c.serverName = cmp.Or(host, endpoint.Unmap().String())
 	}
 	if check.Reuse {
-		c.kept = c.transport(nil)
+		c.kept = c.transport()
 	}
 	return c, nil
 }
 
 // transport returns a transport that reaches the endpoint whatever the URL says.
-// With a run, its connections end with it: net/http goes on dialling and shaking
-// hands after a request is given up, and an endpoint that swallows packets would
-// collect them. A nil run keeps connections for the next one.
-func (c *httpChecker) transport(run context.Context) *http.Transport {
+// It gives up dialling and shaking hands with the request it does so for.
+func (c *httpChecker) transport() *http.Transport {
 	return &http.Transport{
 		Proxy: nil, // a probe sees what it sees itself
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			if run == nil {
-				ctx, cancel := context.WithTimeout(ctx, c.timeout)
-				defer cancel()
-				return c.r.dial(ctx, network, c.addr)
-			}
-			conn, err := c.r.dial(run, network, c.addr)
-			if err == nil {
-				context.AfterFunc(run, func() { _ = conn.Close() }) // it has served
-			}
-			return conn, err
+			return c.r.dial(ctx, network, c.addr)
 		},
 		TLSClientConfig:        c.tlsConfig(),
-		TLSHandshakeTimeout:    c.timeout,
 		ForceAttemptHTTP2:      true,
 		DisableCompression:     true, // the pattern is matched against what was sent
 		MaxIdleConnsPerHost:    1,
@@ -136,11 +123,9 @@ func (e *certificateError) Error() string { return e.err.Error() }
 func (e *certificateError) Unwrap() error { return e.err }
 
 func (c *httpChecker) run(ctx context.Context) (time.Time, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	rt := c.kept
 	if rt == nil {
-		rt = c.transport(ctx)
+		rt = c.transport()
 		defer rt.CloseIdleConnections()
 	}
 	// The trace runs on the transport's goroutines, so it only touches an atomic.

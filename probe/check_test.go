@@ -173,7 +173,7 @@ func TestHTTPReuse(t *testing.T) {
 	}
 }
 
-// net/http goes on with what a request that timed out has begun.
+// An endpoint that swallows packets must not collect dials and handshakes.
 func TestNothingIsLeftOfARunThatTimedOut(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

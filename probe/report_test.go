@@ -138,6 +138,18 @@ func (l *leader) side(t health.Target) health.Side {
 	return l.votes[t].Side
 }
 
+func (l *leader) held() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.seq
+}
+
+func (l *leader) mostUnderWay() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.most
+}
+
 func (l *leader) reports() []Report {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -205,14 +217,13 @@ func TestALeaderThatNeedsEverythingGetsItAboveItsOwnNumber(t *testing.T) {
 		report(t, ReporterConfig{Votes: b, Sink: l}) // an earlier life got to 57
 		synctest.Wait()
 		require.Equal(t, health.Up, l.side(webEU), "without any time passing")
-		require.Greater(t, l.seq, uint64(57))
+		require.Greater(t, l.held(), uint64(57))
 		require.LessOrEqual(t, len(l.reports()), 3)
 
 		l.mu.Lock()
-		l.known = false // it set the observer aside as silent
+		l.known, l.votes = false, nil // it set the observer aside as silent
 		l.mu.Unlock()
 		time.Sleep(1100 * time.Millisecond)
-		require.True(t, l.known)
 		require.Equal(t, health.Up, l.side(webEU))
 	})
 }
@@ -240,7 +251,7 @@ func TestALostReportIsSentAgainAndALostAnswerChangesNothing(t *testing.T) {
 				b.set(webEU, health.Up, ReasonOK)
 				report(t, ReporterConfig{Votes: b, Sink: l})
 				time.Sleep(300 * time.Millisecond)
-				n, before := len(l.reports()), l.seq
+				n, before := len(l.reports()), l.held()
 				var failing = true
 				l.mu.Lock()
 				l.lose = func(Report) (bool, bool) { return failing && lost[0], failing && lost[1] }
@@ -255,7 +266,7 @@ func TestALostReportIsSentAgainAndALostAnswerChangesNothing(t *testing.T) {
 				for _, r := range l.reports()[n:] {
 					require.False(t, r.Full, "no full set is needed")
 				}
-				require.Equal(t, before+1, l.seq, "it counts once")
+				require.Equal(t, before+1, l.held(), "it counts once")
 			})
 		})
 	}
@@ -371,7 +382,7 @@ func TestChangesDuringAnOutageGoTogether(t *testing.T) {
 		require.Len(t, got.Votes, 2)
 		require.Equal(t, held, got.Prev)
 		require.False(t, got.Full)
-		require.Equal(t, got.Seq, l.seq)
+		require.Equal(t, got.Seq, l.held())
 		for _, r := range l.reports()[n:] {
 			require.False(t, r.Full)
 		}
@@ -388,12 +399,12 @@ func TestOneReportAndOneHeartbeatAtMostAreUnderWay(t *testing.T) {
 		l.hangs = true
 		l.mu.Unlock()
 		time.Sleep(10 * time.Second)
-		require.Equal(t, 1, l.most, "one heartbeat")
+		require.Equal(t, 1, l.mostUnderWay(), "one heartbeat")
 		for side := range 10 {
 			b.set(webEU, health.Side(side%2+1), ReasonOther)
 			time.Sleep(time.Second)
 		}
-		require.Equal(t, 2, l.most)
+		require.Equal(t, 2, l.mostUnderWay())
 	})
 }
 
@@ -437,14 +448,14 @@ func TestANewTargetWithNothingToSayIsNotReported(t *testing.T) {
 func TestTheStateFollowsTheVotesThroughAnyLoss(t *testing.T) {
 	for seed := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) {
-			rng := rand.New(rand.NewPCG(seed, 1))
+			rng, chance := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2))
 			b, l := newBallot(), &leader{wantNonce: seed%2 == 0}
 			calm := false
 			l.lose = func(Report) (bool, bool) {
 				if calm {
 					return false, false
 				}
-				return rng.IntN(4) == 0, rng.IntN(4) == 0
+				return chance.IntN(4) == 0, chance.IntN(4) == 0
 			}
 			report(t, ReporterConfig{Votes: b, Sink: l})
 			var targets []health.Target

@@ -86,6 +86,18 @@ func (w *world) set(m map[netip.Addr]bool, on bool, addrs ...string) {
 	}
 }
 
+func (w *world) count(n *int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return *n
+}
+
+func (w *world) runningAt(addr netip.Addr) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.running[addr]
+}
+
 func (w *world) startsOf(addr string) []time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -218,7 +230,7 @@ func TestAProbeNeverOverlapsItself(t *testing.T) {
 		in.All[0].Interval, in.All[0].Recheck, in.All[0].Timeout = time.Second, 200*time.Millisecond, 3*time.Second
 		p := launch(t, Config{}, w, in)
 		time.Sleep(time.Minute)
-		require.Zero(t, w.overlaps)
+		require.Zero(t, w.count(&w.overlaps))
 		require.Greater(t, len(w.startsOf("192.0.2.10")), 10)
 		require.Equal(t, health.Down, p.Votes()[webEU].Side)
 		require.Equal(t, "timeout", p.Votes()[webEU].Reason)
@@ -299,7 +311,7 @@ func TestConcurrencyIsBounded(t *testing.T) {
 		}
 		launch(t, Config{MaxConcurrency: 7}, w, in...)
 		time.Sleep(time.Minute)
-		require.Equal(t, 7, w.most)
+		require.Equal(t, 7, w.count(&w.most))
 	})
 }
 
@@ -390,7 +402,7 @@ func TestAFailureThatAStallCutInTwoDoesNotCount(t *testing.T) {
 		for range 100 { // until the next probe is under way
 			time.Sleep(100 * time.Millisecond)
 			synctest.Wait()
-			if w.total == 1 {
+			if w.count(&w.total) == 1 {
 				break
 			}
 		}
@@ -430,14 +442,14 @@ func TestARemovedTargetStopsAndLeavesNothing(t *testing.T) {
 		require.Len(t, p.Samples(gone), 1)
 		require.NotZero(t, testutil.CollectAndCount(p.metrics.vote))
 
-		for synctest.Wait(); w.total == 0; synctest.Wait() {
+		for synctest.Wait(); w.count(&w.total) == 0; synctest.Wait() {
 			time.Sleep(100 * time.Millisecond)
 		}
-		require.Equal(t, 1, w.running[gone.Endpoint], "it is under way")
+		require.Equal(t, 1, w.runningAt(gone.Endpoint), "it is under way")
 		p.SetPlan(BuildPlan([]TargetChecks{webInput()}))
 		synctest.Wait()
 		removed := time.Now()
-		require.Zero(t, w.running[gone.Endpoint], "a run under way is cancelled")
+		require.Zero(t, w.runningAt(gone.Endpoint), "a run under way is cancelled")
 		require.NotContains(t, p.Votes(), gone)
 		require.Nil(t, p.Samples(gone))
 		time.Sleep(time.Minute)
