@@ -57,7 +57,7 @@ type peer struct {
 	seen    time.Duration // it answered one sent then
 	ever    bool          // it ever answered
 	up      bool          // what was logged last
-	refused bool          // the last ping failed at once: its process is gone
+	refused bool          // the last ping failed at once: its raft is gone
 	life    int64
 	clock   time.Duration
 
@@ -143,7 +143,9 @@ func (s *session) ping(srv raft.Server, p *peer) {
 	n.contact.mu.Lock()
 	defer n.contact.mu.Unlock()
 	p.busy = false
-	p.refused = err != nil && ctx.Err() == nil && !errors.As(err, new(*remoteError))
+	// Refused, reset, or answered by a node whose raft has ended.
+	p.refused = err != nil && ctx.Err() == nil &&
+		(!errors.As(err, new(*remoteError)) || errors.Is(err, ErrParked) || errors.Is(err, ErrNotLeader))
 	if err == nil {
 		p.seen, p.ever, p.life, p.clock = sent, true, a.Life, a.Clock
 		if a.Last != p.last {

@@ -18,6 +18,10 @@ const (
 	// drainLimit is how long Close waits for proposals under way: without their
 	// answers their callers only know that they do not know.
 	drainLimit = 200 * time.Millisecond
+
+	// restartPause is in elections: long enough for the others to elect a leader
+	// before this node, which had reason to stop, can stand again.
+	restartPause = 2
 )
 
 // session is one life of raft inside the process. A watchdog may end it and start
@@ -214,7 +218,7 @@ func (n *Node) supervise(s *session) {
 			n.log.Warn("stop raft", "err", err)
 		}
 		n.setLeader("", false)
-		if parked != nil || n.ctx.Err() != nil || n.pause(n.ctx, n.cfg.Profile.Election) != nil {
+		if parked != nil || n.ctx.Err() != nil || n.pause(n.ctx, restartPause*n.cfg.Profile.Election) != nil {
 			return
 		}
 		next, err := n.openSession()

@@ -63,8 +63,8 @@ func (s *session) look() {
 }
 
 // pace chooses raft's election timeouts: steady while a leader is heard, hasty
-// before the first and once its process is certainly gone (nothing heard for a
-// lease, and its port refuses). By then the leader's own lease has run out or will
+// before the first and once its raft is certainly gone (nothing heard for a lease,
+// and its port refuses or its process says so). By then the leader's own lease has run out or will
 // never be used again, so the haste takes nothing from it; a leader that is only
 // slow or cut off gets the whole heartbeat. Pre-vote keeps a hasty follower that
 // errs from disturbing the others.
