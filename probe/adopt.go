@@ -40,7 +40,7 @@ func (l *loop) newState(p Probe, now time.Time) *probeState {
 	if err != nil {
 		// The spec was checked when it was applied, so this is a newer spec than
 		// this node: it cannot measure, which is no reason to vote down.
-		l.p.log.Warn("check cannot be made; votes that need it are unknown", "probe", p.Names[0].String(), "err", err)
+		l.p.log.Warn("check cannot be made; votes that need it are unknown", keyProbe, p.Names[0].String(), keyErr, err)
 		s.unmeasured = ReasonOther
 		return s
 	}

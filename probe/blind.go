@@ -13,17 +13,21 @@ func (l *loop) updateBlind(now time.Time) {
 	}
 	l.blind = blind
 	if blind {
-		why := "no canary answers"
-		if !l.canary.blind() {
-			why = "every target of every other cluster and every peer failed"
-		}
-		l.p.log.Warn("observer is blind; its votes are unknown", "reason", why)
+		l.p.log.Warn("observer is blind; its votes are unknown", keyReason, l.whyBlind())
 		clear(l.held)
 		l.recomputeAll(now)
 		return
 	}
 	l.p.log.Info("observer sees again")
 	l.doubt(ReasonBlind, now)
+}
+
+// whyBlind says for people why the node is blind.
+func (l *loop) whyBlind() string {
+	if l.canary.blind() {
+		return "no canary answers"
+	}
+	return "every target of every other cluster and every peer failed"
 }
 
 // believes reports whether the bad results of s may be held against its endpoint:

@@ -65,6 +65,7 @@ func TestG9BlindObserverNeverVotesDown(t *testing.T) {
 		w.set(w.hung, true, "192.0.2.10", "192.0.2.20")
 		time.Sleep(2 * time.Minute)
 		require.True(t, p.Status().Blind)
+		require.Equal(t, "no canary answers", p.Status().Reason)
 		require.Equal(t, health.Vote{Side: health.Unknown, Reason: "blind", Since: p.Votes()[webEU].Since}, p.Votes()[webEU])
 
 		net.cut.Store(false)

@@ -48,6 +48,9 @@ func (r *runner) newHTTP(scheme string, check *HTTPCheck, endpoint netip.Addr) (
 		// As a client would write it, without the port.
 		u.Host = strings.TrimSuffix(u.Host, u.Host[strings.LastIndexByte(u.Host, ':'):])
 	}
+	if err := check.sendable(); err != nil {
+		return nil, err
+	}
 	c := &httpChecker{r: r, check: check, addr: hostPort(endpoint, check.Port), url: u}
 	if check.Expect.BodyRegex != "" {
 		if c.body, err = regexp.Compile(check.Expect.BodyRegex); err != nil {
@@ -70,6 +73,31 @@ func (r *runner) newHTTP(scheme string, check *HTTPCheck, endpoint netip.Addr) (
 	}
 	return c, nil
 }
+
+// sendable returns what net/http would refuse to send: it must not look like a
+// failure of the endpoint.
+func (h *HTTPCheck) sendable() error {
+	if _, err := http.NewRequest(cmp.Or(h.Method, http.MethodGet), "http://host/", nil); err != nil {
+		return err
+	}
+	if strings.ContainsFunc(h.Host, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '/' || r == '@' }) {
+		return fmt.Errorf("host %q cannot be sent", h.Host)
+	}
+	for k, v := range h.Headers {
+		if k == "" || strings.ContainsFunc(k, notTokenRune) || strings.ContainsFunc(v, controlRune) {
+			return fmt.Errorf("header %q cannot be sent", k)
+		}
+	}
+	return nil
+}
+
+// notTokenRune reports whether r may not stand in a header's name (RFC 9110 section 5.6.2).
+func notTokenRune(r rune) bool {
+	return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+}
+
+// controlRune reports whether r may not stand in a header's value (RFC 9110 section 5.5).
+func controlRune(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
 // transport returns a transport that reaches the endpoint whatever the URL says.
 // It gives up dialling and shaking hands with the request it does so for.

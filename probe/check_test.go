@@ -20,9 +20,12 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorate/quorate/health"
 )
 
 var loopback = netip.MustParseAddr("127.0.0.1")
@@ -55,8 +58,8 @@ func TestHTTPCheck(t *testing.T) {
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "ok %s %s %s %s %s", r.Method, r.Host, r.UserAgent(), r.Header.Get("X-Probe"), r.URL.RawQuery)
 	})
-	mux.HandleFunc("/teapot", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(418) })
-	mux.HandleFunc("/redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/landing", 302) })
+	mux.HandleFunc("/teapot", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	mux.HandleFunc("/redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/landing", http.StatusFound) })
 	mux.HandleFunc("/landing", func(w http.ResponseWriter, r *http.Request) { redirected.Add(1) })
 	mux.HandleFunc("/huge", func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, strings.Repeat("x", maxBody)+"needle")
@@ -330,8 +333,45 @@ func TestTCPCheck(t *testing.T) {
 	require.Equal(t, ReasonOther, denied.Reason)
 	require.Contains(t, denied.Detail, "127.0.0.1 is loopback and not listed in observer.allow")
 	require.Equal(t, ReasonOther, p.Once(t.Context(), Check{}, loopback).Reason, "no kind")
-	bad := httpCheck(80, func(h *HTTPCheck) { h.Expect.BodyRegex = "(" })
-	require.Contains(t, p.Once(t.Context(), bad, loopback).Detail, "body_regex")
+}
+
+// A check that this node cannot make is its own fault, whoever wrote it.
+func TestACheckThatCannotBeMadeIsUnknown(t *testing.T) {
+	tests := []struct {
+		name string
+		edit func(*HTTPCheck)
+	}{
+		{"pattern", func(h *HTTPCheck) { h.Expect.BodyRegex = "(" }},
+		{"path", func(h *HTTPCheck) { h.Path = "no slash" }},
+		{"method", func(h *HTTPCheck) { h.Method = "GE T" }},
+		{"host", func(h *HTTPCheck) { h.Host = "a b" }},
+		{"header name", func(h *HTTPCheck) { h.Headers = map[string]string{"a b": ""} }},
+		{"header value", func(h *HTTPCheck) { h.Headers = map[string]string{"a": "x\ny"} }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := httpCheck(80, tt.edit)
+				p := launch(t, Config{}, newWorld(), TargetChecks{Target: webEU, All: []Check{c}})
+				time.Sleep(time.Minute)
+				require.Equal(t, health.Unknown, p.Votes()[webEU].Side)
+				require.Equal(t, "other", p.Votes()[webEU].Reason)
+			})
+		})
+	}
+}
+
+// A node without a route must not vote down, a router that says so may count.
+func TestOnlyThisNodesMissingRouteIsItsOwnFault(t *testing.T) {
+	dial := telling(func(context.Context, string, string) (net.Conn, error) {
+		return nil, &net.OpError{Op: "dial", Err: syscall.ENETUNREACH}
+	})
+	_, err := dial(t.Context(), "tcp", "127.0.0.1:80") // routed here, so somebody else said it
+	require.ErrorIs(t, err, syscall.ENETUNREACH)
+	require.False(t, ownFault(err))
+	_, err = dial(t.Context(), "tcp", "[fe80::1%no-such-link]:80")
+	require.ErrorIs(t, err, syscall.ENETUNREACH)
+	require.True(t, ownFault(err))
 }
 
 func TestWhoseFaultAFailureIs(t *testing.T) {

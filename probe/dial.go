@@ -21,7 +21,8 @@ type AddressPolicy struct {
 	// loopback, link-local and the like. A metadata address must be listed itself.
 	Allow []netip.Prefix
 	// Deny is never reached, whatever Allow says: this node's own listeners. An
-	// unspecified address stands for every local one, by port.
+	// unspecified address stands for loopback; whoever knows the addresses of the
+	// node lists them too.
 	Deny []netip.AddrPort
 }
 

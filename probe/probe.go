@@ -156,6 +156,14 @@ func (l *loop) publish(now time.Time) {
 	p.status.Probes, p.status.Running = len(l.probes), l.running
 	if l.blind != p.status.Blind || l.stalled != p.status.Stalled {
 		p.status.Blind, p.status.Stalled, p.status.Since = l.blind, l.stalled, now.Round(0).UTC()
+		switch {
+		case l.blind:
+			p.status.Reason = l.whyBlind()
+		case l.stalled:
+			p.status.Reason = "it stood still"
+		default:
+			p.status.Reason = ""
+		}
 	}
 	if len(l.changed) == 0 {
 		return
@@ -210,6 +218,7 @@ type Status struct {
 	Blind   bool      // its failures say nothing: all its votes are unknown
 	Stalled bool      // it stood still and some probe has not run since
 	Since   time.Time // wall clock, of the latest change; zero when well from the start
+	Reason  string    // for people, of the latest change; empty when well
 	Probes  int
 	Running int
 }

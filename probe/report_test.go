@@ -252,7 +252,7 @@ func TestALostReportIsSentAgainAndALostAnswerChangesNothing(t *testing.T) {
 				report(t, ReporterConfig{Votes: b, Sink: l})
 				time.Sleep(300 * time.Millisecond)
 				n, before := len(l.reports()), l.held()
-				var failing = true
+				failing := true
 				l.mu.Lock()
 				l.lose = func(Report) (bool, bool) { return failing && lost[0], failing && lost[1] }
 				l.mu.Unlock()

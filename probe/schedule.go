@@ -318,7 +318,7 @@ func (l *loop) wake() time.Time {
 
 // resume goes on after the loop stood still for gap.
 func (l *loop) resume(gap time.Duration, now time.Time) {
-	l.p.log.Warn("observer stood still; its votes are unknown until it has probed again", "gap", gap)
+	l.p.log.Warn("observer stood still; its votes are unknown until it has probed again", keyGap, gap)
 	l.stalled = true
 	l.doubt(ReasonStalled, now)
 	for _, s := range l.heap {

@@ -561,7 +561,7 @@ func TestMetricsCountEveryNameOnce(t *testing.T) {
 		problems, err := testutil.GatherAndLint(reg)
 		require.NoError(t, err)
 		require.Empty(t, problems)
-		require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(fmt.Sprintf(`
+		require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
 # HELP quorate_vote 1 if this node's own vote on some endpoint of the cluster is the state.
 # TYPE quorate_vote gauge
 quorate_vote{cluster="eu",service="shop",state="down"} 1
@@ -570,7 +570,7 @@ quorate_vote{cluster="eu",service="shop",state="up"} 0
 quorate_vote{cluster="eu",service="web",state="down"} 1
 quorate_vote{cluster="eu",service="web",state="unknown"} 0
 quorate_vote{cluster="eu",service="web",state="up"} 0
-`)), "quorate_vote"))
+`), "quorate_vote"))
 		families, err := reg.Gather()
 		require.NoError(t, err)
 		var refused, series float64
