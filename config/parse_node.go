@@ -105,10 +105,6 @@ func checkNode(c *collector, root *value, n *Node) {
 	if e := peer.child("bootstrap").child("expect"); e.fine() && n.Peer.Expect%2 == 0 && n.Peer.Expect > 0 {
 		c.warnf(e.at, e.path, "%d voters survive no more losses than %d", n.Peer.Expect, n.Peer.Expect-1)
 	}
-	if n.Peer.Expect > 0 && n.Peer.TLS == nil && !peer.bad {
-		e := peer.child("bootstrap").child("expect")
-		c.errorf(e.at, e.path, "must stand next to peer.tls, is without certificates made beforehand; `quorate init` and `quorate join` need no such key")
-	}
 	if n.Peer.Expect > 0 && !n.Voter {
 		e := peer.child("bootstrap").child("expect")
 		c.errorf(e.at, e.path, "must be on a voter, is on a nonvoter")

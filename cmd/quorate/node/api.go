@@ -11,6 +11,8 @@ import (
 	"github.com/quorate/quorate/api/apitype"
 	"github.com/quorate/quorate/config"
 	"github.com/quorate/quorate/consensus"
+	"github.com/quorate/quorate/routing"
+	"github.com/quorate/quorate/routing/records"
 	"github.com/quorate/quorate/statestore"
 )
 
@@ -66,6 +68,9 @@ func (n *Node) quorum() api.QuorumView {
 // decodeSpec reads a spec for the API as check-config does.
 func decodeSpec(name string, source []byte) api.Decoded {
 	result, errs := config.ParseSpec(name, source)
+	if len(errs) == 0 {
+		errs = result.CheckRecords(ParseRecord)
+	}
 	if len(errs) > 0 {
 		out := make([]apitype.FieldError, 0, len(errs))
 		for _, e := range errs {
@@ -73,11 +78,24 @@ func decodeSpec(name string, source []byte) api.Decoded {
 		}
 		return api.Decoded{Errors: out}
 	}
+	// What spans records has no position: a CNAME that is not alone, a name that a
+	// service has too.
+	if err := routing.CheckSpec(result.Spec); err != nil {
+		return api.Decoded{Errors: []apitype.FieldError{{File: name, Message: err.Error()}}}
+	}
 	d := api.Decoded{Spec: result.Spec}
 	for _, u := range result.Unused {
 		d.Unused = append(d.Unused, apitype.FieldError{Pointer: u.Path, File: u.File, Line: u.Line, Column: u.Col, Message: u.Msg})
 	}
+	for _, w := range result.Warnings {
+		d.Warnings = append(d.Warnings, w.String())
+	}
 	return d
+}
+
+// ParseRecord says what is wrong with one static record, or nil.
+func ParseRecord(zone, owner, rtype, data string) error {
+	return records.Check(zone, owner, rtype, data)
 }
 
 // infoMetrics are the series that say what this process is.

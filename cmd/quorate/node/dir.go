@@ -125,3 +125,6 @@ func syncDir(path string) error {
 	}
 	return errors.Join(dir.Sync(), dir.Close())
 }
+
+// MeshDir is where a node with that data directory keeps its certificates.
+func MeshDir(dataDir string) string { return filepath.Join(dataDir, meshFolder) }

@@ -156,7 +156,7 @@ func (n *Node) openLKG() error {
 	n.tables = &publisher{log: n.log}
 	if st != nil {
 		if err := n.tables.publish(st); err != nil {
-			n.log.Error("the last known good state does not compile; DNS answers once the quorum is heard", "err", err)
+			n.log.Error("the table of the last known good state leaves something out", "err", err)
 		}
 	}
 	return nil
@@ -168,6 +168,7 @@ func (n *Node) openDNS() error {
 		Table:      n.tables.table.Load,
 		Age:        n.age,
 		NSID:       n.cfg.DNS.NSID,
+		UDPSize:    n.cfg.DNS.UDPSize,
 		Log:        n.log,
 		Registerer: n.registry,
 	})

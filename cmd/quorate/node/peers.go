@@ -49,12 +49,18 @@ func (n *Node) openMesh() error {
 	return n.book.load()
 }
 
-// peerName returns the authenticated name of the peer of a connection that the mesh made.
+// peerName returns the authenticated name of the peer of a connection that the
+// mesh made. An operator gets a name that no node can have, so that a certificate
+// of one never speaks for a node.
 func peerName(c net.Conn) string {
-	if peer, ok := c.(interface{ Peer() mesh.Identity }); ok {
-		return peer.Peer().Name
+	peer, ok := c.(interface{ Peer() mesh.Identity })
+	switch {
+	case !ok:
+		return ""
+	case peer.Peer().Role == mesh.RoleOperator:
+		return "operator/" + peer.Peer().Name
 	}
-	return ""
+	return peer.Peer().Name
 }
 
 // allowed reports whether a node of that name may talk to this one. While this

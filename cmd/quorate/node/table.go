@@ -18,21 +18,20 @@ type publisher struct {
 	log   *slog.Logger
 }
 
-// publish compiles st and swaps the table in if it is newer. A state that does
-// not compile leaves the old table serving.
+// publish compiles st and swaps the table in if it is newer. The error names what
+// the table had to leave out; the rest of it serves.
 func (p *publisher) publish(st *statestore.State) error {
 	old := p.table.Load()
 	if old != nil && st.Generation == old.Generation && st.TableIndex <= old.Index {
 		return nil
 	}
 	next, err := routing.Update(old, st)
+	if next.Newer(old) {
+		p.table.Store(next)
+	}
 	if err != nil {
 		return fmt.Errorf("compile the table of index %d: %w", st.Index, err)
 	}
-	if !next.Newer(old) {
-		return nil
-	}
-	p.table.Store(next)
 	return nil
 }
 
@@ -42,7 +41,7 @@ func (p *publisher) run(ctx context.Context, states states) {
 		changed := states.Changed()
 		if st := states.State(); st.Revision > 0 {
 			if err := p.publish(st); err != nil {
-				p.log.Error("the table was not replaced, the old one goes on answering", "err", err)
+				p.log.Error("the table leaves something out", "err", err)
 			}
 		}
 		select {

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorate/quorate/api/apitype"
+	"github.com/quorate/quorate/api/client"
+)
+
+// actCommands change what is answered, by a person's decision.
+func (c *cli) actCommands() []*cobra.Command {
+	return []*cobra.Command{c.drainCommand(), c.undrainCommand(), c.freezeCommand(), c.thawCommand()}
+}
+
+// act are the flags that every act has.
+type act struct {
+	reason  string
+	dryRun  bool
+	confirm string
+}
+
+func (a *act) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&a.reason, "reason", "", "why; stands in the history")
+	cmd.Flags().BoolVar(&a.dryRun, "dry-run", false, "same checks and impact, nothing written")
+}
+
+func (c *cli) drainCommand() *cobra.Command {
+	var (
+		a        act
+		forTime  string
+		services []string
+	)
+	cmd := &cobra.Command{
+		Use:   "drain CLUSTER",
+		Short: "Take a cluster out of answers",
+		Example: `  quorate drain eu --for 2h --reason "ingress upgrade"
+  quorate drain eu --services web --reason "web only" --dry-run`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := requireReason(a.reason, "drain"); err != nil {
+				return err
+			}
+			r := client.Request{
+				Method: http.MethodPost, Path: "/clusters/" + url.PathEscape(args[0]) + "/drain",
+				Body: apitype.DrainRequest{Services: services, For: forTime, Reason: a.reason, DryRun: true},
+			}
+			if a.confirm != "" && a.confirm != args[0] {
+				return c.confirm(a.confirm, args[0], "")
+			}
+			if !a.dryRun && a.confirm == "" && c.tty() {
+				impact, err := send[apitype.Act](cmd.Context(), c, r)
+				if err != nil {
+					return err
+				}
+				actTable(c.err, impact.Items)
+				if err := c.askName(args[0], "Type the cluster name to drain it:"); err != nil {
+					return err
+				}
+			}
+			r.Body = apitype.DrainRequest{Services: services, For: forTime, Reason: a.reason, DryRun: a.dryRun}
+			return c.doAct(cmd, r)
+		},
+	}
+	a.flags(cmd)
+	cmd.Flags().StringVar(&a.confirm, "confirm", "", "the cluster's name, instead of typing it")
+	cmd.Flags().StringVar(&forTime, "for", "", "until it comes back by itself; default until undrained")
+	cmd.Flags().StringSliceVar(&services, "services", nil, "only these services; default all")
+	return cmd
+}
+
+func (c *cli) undrainCommand() *cobra.Command {
+	var a act
+	cmd := &cobra.Command{
+		Use:   "undrain CLUSTER",
+		Short: "Bring a drained cluster back",
+		Example: `  quorate undrain eu
+  quorate undrain eu --reason "upgrade done"`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.doAct(cmd, client.Request{
+				Method: http.MethodDelete, Path: "/clusters/" + url.PathEscape(args[0]) + "/drain",
+				Body: apitype.UndrainRequest{Reason: a.reason, DryRun: a.dryRun},
+			})
+		},
+	}
+	a.flags(cmd)
+	return cmd
+}
+
+func (c *cli) freezeCommand() *cobra.Command {
+	var (
+		a       act
+		forTime string
+	)
+	cmd := &cobra.Command{
+		Use:   "freeze [SERVICE]",
+		Short: "Stop automation for a service, or for all",
+		Example: `  quorate freeze web --for 1h --reason "load test"
+  quorate freeze --reason "network maintenance"`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := requireReason(a.reason, "freeze"); err != nil {
+				return err
+			}
+			return c.doAct(cmd, client.Request{
+				Method: http.MethodPost, Path: "/freeze",
+				Body: apitype.FreezeRequest{Service: strings.Join(args, ""), For: forTime, Reason: a.reason, DryRun: a.dryRun},
+			})
+		},
+	}
+	a.flags(cmd)
+	cmd.Flags().StringVar(&forTime, "for", "", "until it ends by itself; default until thawed")
+	return cmd
+}
+
+func (c *cli) thawCommand() *cobra.Command {
+	var a act
+	cmd := &cobra.Command{
+		Use:   "thaw [SERVICE]",
+		Short: "Let automation go on",
+		Example: `  quorate thaw web
+  quorate thaw --reason "maintenance over"`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.doAct(cmd, client.Request{
+				Method: http.MethodDelete, Path: "/freeze",
+				Body: apitype.ThawRequest{Service: strings.Join(args, ""), Reason: a.reason, DryRun: a.dryRun},
+			})
+		},
+	}
+	a.flags(cmd)
+	return cmd
+}
+
+// doAct does an act and shows what came of it.
+func (c *cli) doAct(cmd *cobra.Command, r client.Request) error {
+	env, err := send[apitype.Act](cmd.Context(), c, r)
+	if err != nil {
+		return err
+	}
+	if err := show(c, env, actTable); err != nil {
+		return err
+	}
+	for _, a := range env.Items {
+		if a.DryRun && len(a.Blocked) > 0 {
+			return quietError(client.ExitRefused)
+		}
+	}
+	return nil
+}
+
+func actTable(w io.Writer, acts []apitype.Act) {
+	for _, a := range acts {
+		for _, i := range a.Impact {
+			fmt.Fprintf(w, "%-10s %s\n", i.Service, impactText(i))
+		}
+		for _, b := range a.Blocked {
+			fmt.Fprintf(w, "blocked    %s: %s\n", b.Rule, b.Reason)
+		}
+		text := a.Text
+		if a.DryRun {
+			text = "dry run, nothing written: " + text
+		}
+		if !a.Clears.IsZero() {
+			text += "; old answers until " + clock(a.Clears)
+		}
+		fmt.Fprintln(w, text)
+	}
+}
+
+// impactText says how a service's answers move, with what to mind.
+func impactText(i apitype.Impact) string {
+	text := "no answer changes"
+	if i.Moves {
+		text = percents(i.Before) + " -> " + percents(i.After)
+	}
+	for _, warning := range i.Warnings {
+		text += "   WARNING " + warning
+	}
+	return text
+}
+
+func percents(ps []apitype.Percent) string {
+	parts := make([]string, 0, len(ps))
+	for _, p := range ps {
+		parts = append(parts, p.Cluster+" "+percent(p.Percent))
+	}
+	return orDash(strings.Join(parts, " "))
+}

@@ -1,0 +1,141 @@
+package dev
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// site is one region of the demo: a node and a cluster.
+type site struct {
+	node, cluster, region string
+}
+
+// sites are the demo's regions; --nodes takes the first ones and then numbers on.
+var sites = []site{
+	{"eu-1", "eu", "eu-west"},
+	{"us-1", "us", "us-east"},
+	{"ap-1", "ap", "ap-south"},
+	{"sa-1", "", "sa-east"},
+	{"af-1", "", "af-south"},
+}
+
+// Zone is the zone that the demo serves.
+const Zone = "gslb.test."
+
+// The first ports that the demo tries; a taken one is skipped.
+const (
+	firstDNSPort     = 5301
+	firstAPIPort     = 7653
+	firstPeerPort    = 7701
+	firstClusterPort = 8880
+	portsTried       = 500
+)
+
+// ports are the listeners of one node, all on 127.0.0.1.
+type ports struct {
+	dns, api, peer int
+}
+
+// choosePorts picks free ports for n nodes, counting up from the customary ones.
+// Between the choice and the node's own bind another process may take one; the
+// node then says so.
+func choosePorts(n int) ([]ports, error) {
+	chosen := make([]ports, n)
+	dns, api, peer := firstDNSPort, firstAPIPort, firstPeerPort
+	for i := range chosen {
+		var err error
+		if chosen[i].dns, err = freePort(dns, true); err != nil {
+			return nil, err
+		}
+		if chosen[i].api, err = freePort(api, false); err != nil {
+			return nil, err
+		}
+		if chosen[i].peer, err = freePort(max(peer, chosen[i].api+1), false); err != nil {
+			return nil, err
+		}
+		dns, api, peer = chosen[i].dns+1, chosen[i].api+1, chosen[i].peer+1
+	}
+	return chosen, nil
+}
+
+// freePort returns the first port from first on 127.0.0.1 that can be bound, for
+// TCP and, with udp, for UDP too.
+func freePort(first int, udp bool) (int, error) {
+	for port := first; port < first+portsTried && port < 1<<16; port++ {
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		ln, err := net.Listen("tcp", addr)
+		if err != nil {
+			continue
+		}
+		free := true
+		if udp {
+			pc, err := net.ListenPacket("udp", addr)
+			if free = err == nil; free {
+				_ = pc.Close() // only asked whether it can be bound
+			}
+		}
+		_ = ln.Close() // likewise
+		if free {
+			return port, nil
+		}
+	}
+	return 0, fmt.Errorf("no free port on 127.0.0.1 from %d to %d", first, first+portsTried-1)
+}
+
+// nodeYAML returns the node.yaml of one of the demo's nodes.
+func nodeYAML(s site, dir string, p ports, peers []int, expect int) string {
+	var join []string
+	for _, peer := range peers {
+		join = append(join, fmt.Sprintf("127.0.0.1:%d", peer))
+	}
+	return fmt.Sprintf(`# Written by the demo.
+node: { name: %s, region: %s }
+data_dir: %s
+dns:
+  listen: ["127.0.0.1:%d"]
+  advertise: { ipv4: [127.0.0.1] }
+api: { listen: "127.0.0.1:%d", external_url: "http://127.0.0.1:%d" }
+peer:
+  listen: "127.0.0.1:%d"
+  advertise: "127.0.0.1:%d"
+  join: [%s]
+  bootstrap: { expect: %d }
+  profile: lan
+observer: { allow: [127.0.0.0/8, 192.0.2.0/24] }
+log: { format: text, level: info }
+`, s.node, s.region, strconv.Quote(dir), p.dns, p.api, p.api, p.peer, p.peer, strings.Join(quoteAll(join), ", "), expect)
+}
+
+func quoteAll(ss []string) []string {
+	out := make([]string, len(ss))
+	for i, s := range ss {
+		out[i] = strconv.Quote(s)
+	}
+	return out
+}
+
+// specYAML returns the demo's spec: one stateless service over the clusters.
+func specYAML(clusters []*fakeCluster) string {
+	var b strings.Builder
+	b.WriteString("# Written by the demo.\nversion: 1\n")
+	b.WriteString("defaults:\n  ttl: { normal: 5s, changing: 1s }\n")
+	b.WriteString("  check: { interval: 1s, timeout: 500ms, fall: 3, rise: 2, recheck: 200ms }\n")
+	fmt.Fprintf(&b, "zones: { %s: {} }\nclusters:\n", strings.TrimSuffix(Zone, "."))
+	for _, c := range clusters {
+		fmt.Fprintf(&b, "  %s: { region: %s, ipv4: [%s] }\n", c.name, c.region, c.addr)
+	}
+	fmt.Fprintf(&b, "services:\n  web:\n    policy: { type: weighted }\n    check: { http: { port: %d, path: /healthz } }\n", clusters[0].bind.Port())
+	return b.String()
+}
+
+// writeFile writes a file of the demo's folder, readable by its owner only.
+func writeFile(path, text string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(text), 0o600)
+}

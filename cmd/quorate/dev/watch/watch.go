@@ -1,0 +1,250 @@
+// Package watch asks every node the same question many times a second and checks
+// each answer against what was committed.
+//
+// It is how the demo shows, and the integration suite proves, that no node gives
+// a wrong or an empty answer while nodes die and links break. It only watches.
+package watch
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	dnsclient "github.com/quorate/quorate/dnsserver/client"
+)
+
+// Config says what to watch.
+type Config struct {
+	Servers map[string]string // node -> IP:PORT
+	Name    string            // question, of type A
+	Rate    int               // queries a second to each node
+	Timeout time.Duration     // of one query; zero: 1 s
+	Truth   *Truth
+
+	// Settle is how long an answer that looks wrong waits for the commit that
+	// would make it right: a node may answer before Truth has heard. Zero: 1 s.
+	Settle time.Duration
+
+	// Dial makes the client of a node; nil: over this host's network.
+	Dial func(ctx context.Context, node, server string) (*dnsclient.Client, error)
+}
+
+// Counts are what one node did.
+type Counts struct {
+	Queries int
+	Wrong   int           // answers with an address that no committed rotation held
+	Empty   int           // answers without an address, or with another code than NOERROR
+	Missing int           // no answer in time
+	Gap     time.Duration // longest time between two answers
+	Last    []netip.Addr  // of the last good answer
+	Example string        // the first bad answer
+}
+
+// Bad is how many answers were wrong or empty.
+func (c Counts) Bad() int { return c.Wrong + c.Empty }
+
+// Watcher counts while Run runs.
+type Watcher struct {
+	cfg Config
+
+	mu     sync.Mutex // guards what follows
+	counts map[string]*Counts
+	good   map[string]time.Time // of each node's last answer
+	away   map[string]bool      // nodes known to be dead: their silence is no gap
+	doubts []doubt              // oldest first
+}
+
+// doubt is an answer that no commit heard so far makes right.
+type doubt struct {
+	node  string
+	addrs []netip.Addr
+	asked time.Time
+	at    time.Time
+}
+
+// New returns a watcher that has not asked anything yet.
+func New(cfg Config) *Watcher {
+	if cfg.Timeout == 0 {
+		cfg.Timeout = time.Second
+	}
+	if cfg.Settle == 0 {
+		cfg.Settle = time.Second
+	}
+	if cfg.Dial == nil {
+		cfg.Dial = func(ctx context.Context, _, server string) (*dnsclient.Client, error) {
+			return dnsclient.Dial(ctx, server)
+		}
+	}
+	w := &Watcher{cfg: cfg, counts: map[string]*Counts{}, good: map[string]time.Time{}, away: map[string]bool{}}
+	for node := range cfg.Servers {
+		w.counts[node] = &Counts{}
+	}
+	return w
+}
+
+// Run asks until ctx ends.
+func (w *Watcher) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for node, server := range w.cfg.Servers {
+		wg.Go(func() { w.askOne(ctx, node, server) })
+	}
+	return nil
+}
+
+// lanes is how many questions to one node may be open at once, so that a node
+// that does not answer is still asked at the full rate.
+const lanes = 4
+
+// askOne keeps the rate towards one node, on a few lanes.
+func (w *Watcher) askOne(ctx context.Context, node, server string) {
+	every := time.Duration(lanes) * time.Second / time.Duration(w.cfg.Rate)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for lane := range lanes {
+		wg.Go(func() {
+			client, err := w.cfg.Dial(ctx, node, server)
+			if err != nil {
+				w.note(node, nil, err, time.Now())
+				return
+			}
+			defer func() { _ = client.Close() }() // nothing was buffered
+			next := time.Now().Add(every * time.Duration(lane) / lanes)
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-time.After(time.Until(next)):
+				}
+				asked := time.Now()
+				reply, err := client.Query(ctx, w.cfg.Name, "A", dnsclient.Options{Timeout: w.cfg.Timeout})
+				if ctx.Err() != nil {
+					return
+				}
+				w.note(node, reply, err, asked)
+				// A late answer delays its lane and is not made up for in a burst.
+				if next = next.Add(every); next.Before(time.Now()) {
+					next = time.Now()
+				}
+			}
+		})
+	}
+}
+
+// note counts one answer, or none.
+func (w *Watcher) note(node string, reply *dnsclient.Reply, err error, asked time.Time) {
+	now := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.settleLocked(now)
+	c := w.counts[node]
+	switch {
+	case err != nil && w.away[node]:
+		return
+	case err != nil:
+		c.Missing++
+	case reply.Rcode != "NOERROR" || len(reply.Addresses) == 0:
+		c.Empty++
+		c.example(now, "%s: %s with %d addresses", node, reply.Rcode, len(reply.Addresses))
+	case !w.cfg.Truth.Allows(node, reply.Addresses, asked):
+		w.doubts = append(w.doubts, doubt{node, reply.Addresses, asked, now})
+	default:
+		c.Last = reply.Addresses
+	}
+	c.Queries++
+	if err == nil {
+		if last, ok := w.good[node]; ok {
+			c.Gap = max(c.Gap, now.Sub(last))
+		}
+		w.good[node] = now
+	}
+}
+
+// settleLocked decides the doubts that have waited long enough. The caller holds mu.
+func (w *Watcher) settleLocked(now time.Time) {
+	for len(w.doubts) > 0 && now.Sub(w.doubts[0].at) >= w.cfg.Settle {
+		d := w.doubts[0]
+		w.doubts = w.doubts[1:]
+		if !w.cfg.Truth.Allows(d.node, d.addrs, d.asked) {
+			c := w.counts[d.node]
+			c.Wrong++
+			c.example(d.at, "%s: %v was not committed", d.node, d.addrs)
+		}
+	}
+}
+
+// Finish decides every open doubt, after waiting for commits once more.
+func (w *Watcher) Finish() {
+	time.Sleep(w.cfg.Settle)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.settleLocked(time.Now())
+}
+
+// example keeps the first bad answer.
+func (c *Counts) example(at time.Time, format string, args ...any) {
+	if c.Example == "" {
+		c.Example = at.UTC().Format("15:04:05.000Z") + " " + fmt.Sprintf(format, args...)
+	}
+}
+
+// Away says that node is dead on purpose: until Back its silence counts nothing.
+func (w *Watcher) Away(node string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.away[node] = true
+	delete(w.good, node)
+}
+
+// Back says that node is to answer again; the time until it does is a gap.
+func (w *Watcher) Back(node string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.away, node)
+	w.good[node] = time.Now()
+}
+
+// Counts returns what each node did so far. The gap includes the one still open.
+func (w *Watcher) Counts() map[string]Counts {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := make(map[string]Counts, len(w.counts))
+	for node, c := range w.counts {
+		counts := *c
+		if last, ok := w.good[node]; ok && !w.away[node] {
+			counts.Gap = max(counts.Gap, time.Since(last))
+		}
+		out[node] = counts
+	}
+	return out
+}
+
+// Total adds up what all nodes did; its gap is the longest of any.
+func (w *Watcher) Total() Counts {
+	var total Counts
+	for _, c := range w.Counts() {
+		total.Queries += c.Queries
+		total.Wrong += c.Wrong
+		total.Empty += c.Empty
+		total.Missing += c.Missing
+		total.Gap = max(total.Gap, c.Gap)
+		if total.Example == "" {
+			total.Example = c.Example
+		}
+	}
+	return total
+}
+
+// Line is the counts in a line for people.
+func (c Counts) Line() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "queries %d, wrong %d, empty %d, no answer %d, longest gap %s",
+		c.Queries, c.Wrong, c.Empty, c.Missing, c.Gap.Round(time.Millisecond))
+	if c.Example != "" {
+		b.WriteString("   first: " + c.Example)
+	}
+	return b.String()
+}

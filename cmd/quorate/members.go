@@ -1,0 +1,126 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorate/quorate/api/apitype"
+	"github.com/quorate/quorate/api/client"
+)
+
+func (c *cli) memberTokenCommand() *cobra.Command {
+	var role, life string
+	cmd := &cobra.Command{
+		Use:   "token",
+		Short: "Make a join token; it is shown this once",
+		Example: `  quorate members token
+  quorate members token --role nonvoter --for 10m`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			env, err := send[apitype.JoinToken](cmd.Context(), c, client.Request{
+				Method: http.MethodPost, Path: "/members/join-tokens",
+				Body: apitype.JoinTokenRequest{Role: role, For: life},
+			})
+			if err != nil {
+				return err
+			}
+			return show(c, env, func(w io.Writer, items []apitype.JoinToken) {
+				for _, t := range items {
+					fmt.Fprintln(w, t.Token)
+					fmt.Fprintf(c.err, "for one %s, until %s. On the new host: quorate join TOKEN@HOST:7654\n", t.Role, stamp(t.Expires))
+				}
+			})
+		},
+	}
+	cmd.Flags().StringVar(&role, "role", "voter", "the most the joining node may be: voter or nonvoter")
+	cmd.Flags().StringVar(&life, "for", "1h", "how long the token is good for")
+	return cmd
+}
+
+func (c *cli) memberRemoveCommand() *cobra.Command {
+	var a act
+	cmd := &cobra.Command{
+		Use:   "remove NODE",
+		Short: "Remove a node for good",
+		Long: `Removes a member from the quorum and from the members' table. Refused when the
+rest could not keep quorum. The node must join again to come back.`,
+		Example: `  quorate members remove eu-1 --reason "host destroyed" --confirm eu-1
+  quorate members`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := requireReason(a.reason, "members remove"); err != nil {
+				return err
+			}
+			if err := c.confirm(a.confirm, args[0], "Type the node's name to remove it for good:"); err != nil {
+				return err
+			}
+			return c.doAct(cmd, client.Request{
+				Method: http.MethodDelete, Path: "/members/" + url.PathEscape(args[0]),
+				Body: apitype.RemoveRequest{Reason: a.reason},
+			})
+		},
+	}
+	cmd.Flags().StringVar(&a.reason, "reason", "", "why; stands in the history")
+	cmd.Flags().StringVar(&a.confirm, "confirm", "", "the node's name, instead of typing it")
+	return cmd
+}
+
+func (c *cli) caCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "ca",
+		Short: "Show and roll the mesh's certificate authority",
+		Example: `  quorate ca show
+  quorate ca roll`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	showCA := &cobra.Command{
+		Use:   "show",
+		Short: "List the CAs that nodes trust",
+		Example: `  quorate ca show
+  quorate ca show -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			env, err := get[apitype.CA](cmd.Context(), c, "/ca", nil)
+			if err != nil {
+				return err
+			}
+			return show(c, env, caTable)
+		},
+	}
+	roll := &cobra.Command{
+		Use:   "roll",
+		Short: "Make a new CA, renew every certificate, retire the old",
+		Long: `Every member must answer: each trusts the new CA, each voter gets its key, each
+member a certificate of it, and only then is the old CA retired. When one does
+not answer, the old CA stays trusted and the roll can be repeated.`,
+		Example: `  quorate ca roll
+  quorate ca show`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			env, err := send[apitype.CA](cmd.Context(), c, client.Request{Method: http.MethodPost, Path: "/ca/roll"})
+			if err != nil {
+				return err
+			}
+			return show(c, env, caTable)
+		},
+	}
+	cmd.AddCommand(showCA, roll)
+	return cmd
+}
+
+func caTable(w io.Writer, cas []apitype.CA) {
+	rows := make([][]string, 0, len(cas))
+	for _, ca := range cas {
+		state := "trusted"
+		if ca.Signs {
+			state = "signs"
+		}
+		rows = append(rows, []string{ca.Fingerprint[:min(16, len(ca.Fingerprint))], stamp(ca.At), state, orDash(fmt.Sprint(ca.Members))})
+	}
+	columns(w, "CA SINCE STATE CERTIFICATES_OF", rows)
+}

@@ -1,0 +1,253 @@
+package main
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorate/quorate/api/client"
+	"github.com/quorate/quorate/consensus"
+	dnsclient "github.com/quorate/quorate/dnsserver/client"
+	"github.com/quorate/quorate/statestore"
+)
+
+// operateCommands run nodes and look after them.
+func (c *cli) operateCommands() []*cobra.Command {
+	return []*cobra.Command{
+		c.serverCommand(), c.initCommand(), c.joinCommand(), c.caCommand(),
+		c.backupCommand(), c.queryCommand(), c.nodeCommand(),
+	}
+}
+
+func (c *cli) backupCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "backup",
+		Short: "Save and inspect snapshots of the replicated state",
+		Example: `  quorate backup save quorate.snap
+  quorate backup inspect quorate.snap`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	save := &cobra.Command{
+		Use:   "save FILE",
+		Short: "Write a snapshot to a new file",
+		Example: `  quorate backup save quorate.snap
+  quorate backup save /var/backups/quorate.snap`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return c.saveBackup(cmd, args[0]) },
+	}
+	inspect := &cobra.Command{
+		Use:   "inspect FILE",
+		Short: "Verify a snapshot and say what it holds",
+		Example: `  quorate backup inspect quorate.snap
+  quorate backup inspect quorate.snap -o json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return c.inspectBackup(args[0]) },
+	}
+	cmd.AddCommand(save, inspect)
+	return cmd
+}
+
+// saveBackup writes next to the file and renames, so that a broken transfer never
+// leaves a backup that is not one.
+func (c *cli) saveBackup(cmd *cobra.Command, path string) error {
+	if _, err := os.Stat(path); err == nil {
+		return usageError(fmt.Errorf("backup save: %s exists and is not overwritten", path))
+	}
+	cl, err := c.client()
+	if err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".backup-*")
+	if err != nil {
+		return fmt.Errorf("backup save: %w", err)
+	}
+	defer func() { _ = os.Remove(tmp.Name()) }() // gone already when the rename worked
+	_, err = cl.Backup(cmd.Context(), tmp)
+	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+		return err
+	}
+	st, err := readSnapshot(tmp.Name())
+	if err != nil {
+		return fmt.Errorf("backup save: what came is no whole snapshot, nothing was kept: %w", err)
+	}
+	if err := os.Rename(tmp.Name(), path); err != nil {
+		return err
+	}
+	return c.showBackup(path, st)
+}
+
+func (c *cli) inspectBackup(path string) error {
+	st, err := readSnapshot(path)
+	if err != nil {
+		return usageError(fmt.Errorf("backup inspect: %w", err))
+	}
+	return c.showBackup(path, st)
+}
+
+func readSnapshot(path string) (*statestore.State, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // only read
+	st, err := statestore.ReadSnapshot(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return st, nil
+}
+
+// backup is what a snapshot holds, for -o json.
+type backup struct {
+	File         string `json:"file"`
+	Installation string `json:"installation"`
+	Generation   uint64 `json:"generation"`
+	Index        uint64 `json:"index"`
+	Revision     uint64 `json:"revision"`
+	Services     int    `json:"services"`
+	Clusters     int    `json:"clusters"`
+	Members      int    `json:"members"`
+	Events       uint64 `json:"events"`
+	StateHash    string `json:"state_hash"`
+}
+
+func (c *cli) showBackup(path string, st *statestore.State) error {
+	hash := st.Hash()
+	b := backup{
+		File: path, Installation: st.Installation, Generation: st.Generation, Index: st.Index, Revision: st.Revision,
+		Services: len(st.Spec.Services), Clusters: len(st.Spec.Clusters), Members: len(st.Members),
+		Events: st.Audit.Count, StateHash: hex.EncodeToString(hash[:]),
+	}
+	if c.format() != "table" {
+		return json.NewEncoder(c.out).Encode(b)
+	}
+	_, err := fmt.Fprintf(c.out, "index %d  revision %d  generation %d  services %d  clusters %d  members %d  events %d  sha256 ok\n",
+		b.Index, b.Revision, b.Generation, b.Services, b.Clusters, b.Members, b.Events)
+	return err
+}
+
+func (c *cli) queryCommand() *cobra.Command {
+	var o dnsclient.Options
+	cmd := &cobra.Command{
+		Use:   "query NAME [TYPE] [@SERVER]",
+		Short: "Ask a DNS server one question",
+		Long: `Without @SERVER the demo's nodes are asked when a demo runs; @NODE names one of
+them.`,
+		Example: `  quorate query web.gslb.example.com @192.0.2.53
+  quorate query web.gslb.example.com AAAA @[2001:db8::53]:53`,
+		Args: cobra.RangeArgs(1, 3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, qtype, server := args[0], "A", ""
+			for _, a := range args[1:] {
+				if s, ok := strings.CutPrefix(a, "@"); ok {
+					server = s
+				} else {
+					qtype = a
+				}
+			}
+			servers, err := c.queryServers(server)
+			if err != nil {
+				return err
+			}
+			for _, s := range servers {
+				r, err := dnsclient.Query(cmd.Context(), s, name, qtype, o)
+				if err != nil {
+					if len(servers) > 1 {
+						fmt.Fprintln(c.err, err)
+						continue
+					}
+					return codeError{client.ExitNoQuorum, err}
+				}
+				if err := c.showReply(r); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&o.TCP, "tcp", false, "ask over TCP")
+	cmd.Flags().BoolVar(&o.NSID, "nsid", false, "ask which node answers")
+	return cmd
+}
+
+// queryServers resolves @SERVER: an address, a node of the demo, or nothing: then
+// every node of the demo, by name.
+func (c *cli) queryServers(server string) ([]string, error) {
+	current, err := c.currentContext()
+	if err != nil {
+		return nil, err
+	}
+	if current.Demo != nil {
+		if addr, ok := current.Demo.DNS[server]; ok {
+			return []string{addr}, nil
+		}
+		if server == "" {
+			var all []string
+			for _, addr := range current.Demo.DNS {
+				all = append(all, addr)
+			}
+			slices.Sort(all)
+			return all, nil
+		}
+	}
+	if server == "" {
+		return nil, usageError(errors.New("query needs @SERVER: the address of a DNS server (no demo is running)"))
+	}
+	return []string{server}, nil
+}
+
+func (c *cli) showReply(r *dnsclient.Reply) error {
+	if c.format() != "table" {
+		return json.NewEncoder(c.out).Encode(r)
+	}
+	if len(r.Records) == 0 {
+		fmt.Fprintf(c.out, "%s %s: no %s records at %s\n", r.Server, r.Rcode, r.Type, r.Name)
+	}
+	for _, rec := range r.Records {
+		fmt.Fprintf(c.out, "%s %s  %s\n", r.Server, r.Rcode, rec)
+	}
+	note := r.Took.Round(10 * time.Microsecond).String()
+	if r.Stale {
+		note += ", stale: the node hears no leader"
+	}
+	if r.NSID != "" {
+		note += ", answered by " + r.NSID
+	}
+	_, err := fmt.Fprintf(c.err, "%s answered in %s\n", r.Server, note)
+	return err
+}
+
+// nodeCommand holds what looks at one node's files. check-store is what a server
+// runs on its own store before opening it.
+func (c *cli) nodeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "node",
+		Short:   "Look at one node's files",
+		Example: "  quorate node check-store /var/lib/quorate/raft\n  quorate node --help",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use:     "check-store DIR",
+		Short:   "Verify a Raft store that no server uses",
+		Example: "  quorate node check-store /var/lib/quorate/raft\n  quorate node check-store ./data/raft",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := consensus.CheckStore(args[0]); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintln(c.out, "ok")
+			return err
+		},
+	})
+	return cmd
+}

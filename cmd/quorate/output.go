@@ -1,0 +1,99 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/quorate/quorate/api/apitype"
+)
+
+// show prints an answer as the user asked: the envelope itself as JSON, one item a
+// line as jsonl, or what table writes for people.
+func show[T any](c *cli, env apitype.Envelope[T], table func(w io.Writer, items []T)) error {
+	switch c.format() {
+	case "json":
+		e := json.NewEncoder(c.out)
+		e.SetIndent("", "  ")
+		return e.Encode(env)
+	case "jsonl":
+		e := json.NewEncoder(c.out)
+		for _, item := range env.Items {
+			if err := e.Encode(item); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	table(c.out, env.Items)
+	return nil
+}
+
+// one returns the only item of an answer.
+func one[T any](env apitype.Envelope[T]) (T, error) {
+	var none T
+	if len(env.Items) != 1 {
+		return none, fmt.Errorf("the node answered with %d items, want one", len(env.Items))
+	}
+	return env.Items[0], nil
+}
+
+// columns writes rows of tab-separated cells as aligned columns, headed by head.
+func columns(w io.Writer, head string, rows [][]string) {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, strings.ReplaceAll(head, " ", "\t"))
+	for _, row := range rows {
+		fmt.Fprintln(tw, strings.Join(row, "\t"))
+	}
+	_ = tw.Flush() // stdout; a broken pipe ends the process
+}
+
+// clock shows a time of day in UTC, or "-".
+func clock(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format("15:04:05Z")
+}
+
+// stamp shows a date and time in UTC, or "-".
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05Z")
+}
+
+// ago shows a duration in the unit a person would use.
+func ago(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "-"
+	case d < 10*time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	case d < time.Hour:
+		return d.Round(time.Second).String()
+	}
+	return d.Round(time.Minute).String()
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+func percent(p float64) string { return fmt.Sprintf("%.0f%%", p) }

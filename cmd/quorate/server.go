@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/quorate/quorate/api/client"
+	"github.com/quorate/quorate/cmd/quorate/node"
+	"github.com/quorate/quorate/config"
+)
+
+func (c *cli) serverCommand() *cobra.Command {
+	var path, socket string
+	cmd := &cobra.Command{
+		Use:   "server -c FILE",
+		Short: "Run a node",
+		Example: `  quorate server -c /etc/quorate/node.yaml
+  quorate server -c node.yaml --socket ./quorate.sock`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := c.loadNode(path)
+			if err != nil {
+				return err
+			}
+			level := new(slog.LevelVar)
+			n, err := node.Open(cfg, node.Options{
+				Version: version, Socket: socket, CheckStore: checkStoreApart,
+				Log: newLogger(c.err, cfg.Log, level), Level: level,
+			})
+			if err != nil {
+				return err
+			}
+			return n.Run(cmd.Context())
+		},
+	}
+	cmd.Flags().StringVarP(&path, "config", "c", "/etc/quorate/node.yaml", "node.yaml")
+	cmd.Flags().StringVar(&socket, "socket", "", "unix socket of the API; default /run/quorate/quorate.sock, else in data_dir")
+	return cmd
+}
+
+// loadNode reads node.yaml. A key without behaviour is refused by name: to ignore
+// it would be to promise what this version does not do.
+func (c *cli) loadNode(path string) (*config.Node, error) {
+	cfg, errs, warnings := config.LoadNode(path)
+	if len(errs) > 0 {
+		fmt.Fprint(c.err, config.Format(errs))
+		return nil, usageError(fmt.Errorf("%s is wrong; check it with: quorate check-config %s", path, path))
+	}
+	fmt.Fprint(c.err, config.FormatNotes(warnings))
+	if len(cfg.Unused) > 0 {
+		var names []string
+		for _, u := range cfg.Unused {
+			names = append(names, u.Path)
+		}
+		return nil, usageError(fmt.Errorf("%s sets what this version does not do: %s; remove those keys", path, strings.Join(names, ", ")))
+	}
+	return cfg, nil
+}
+
+// newLogger logs to w as node.yaml says: text on a terminal and JSON otherwise
+// when the format is auto.
+func newLogger(w io.Writer, cfg config.NodeLog, level *slog.LevelVar) *slog.Logger {
+	_ = level.UnmarshalText([]byte(cfg.Level)) // config has checked it
+	o := &slog.HandlerOptions{Level: level}
+	f, isFile := w.(*os.File)
+	if cfg.Format == "text" || cfg.Format == "auto" && isFile && term.IsTerminal(int(f.Fd())) {
+		return slog.New(slog.NewTextHandler(w, o))
+	}
+	return slog.New(slog.NewJSONHandler(w, o))
+}
+
+// checkStoreDeadline is above what checking a store of gigabytes takes.
+const checkStoreDeadline = 30 * time.Second
+
+// checkStoreApart checks the store in a child process: a damaged bbolt file may
+// panic or hang whoever opens it.
+func checkStoreApart(dir string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return nil // cannot be checked apart, and opening it here would risk the node
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), checkStoreDeadline)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, self, "node", "check-store", dir).CombinedOutput()
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fmt.Errorf("check store %s: it did not end within %s", dir, checkStoreDeadline)
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	return fmt.Errorf("check store %s: %s", dir, first)
+}
+
+// errExists refuses to overwrite a file of an earlier init or join.
+func errExists(path string) error {
+	return codeError{client.ExitConflict, fmt.Errorf("%s exists; nothing was changed", path)}
+}

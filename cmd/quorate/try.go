@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/quorate/quorate/cmd/quorate/dev"
+	"github.com/quorate/quorate/config"
+)
+
+// tryCommands let a person see it work on one machine.
+func (c *cli) tryCommands() []*cobra.Command { return []*cobra.Command{c.devCommand()} }
+
+func (c *cli) devCommand() *cobra.Command {
+	var (
+		nodes   int
+		verbose bool
+	)
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run three real nodes and three fake clusters here",
+		Long: `Runs a demo on 127.0.0.1: real nodes with their own stores, TLS and ports, fake
+clusters with a switch, data in a temporary folder. It needs no root, no network
+and no file, and removes what it made when it ends. While it runs, every other
+verb talks to it.`,
+		Example: `  quorate dev
+  quorate dev -o json                      one line for scripts, then it goes on`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			path, err := config.ContextsPath()
+			if err != nil {
+				return usageError(err)
+			}
+			cfg := dev.Config{
+				Nodes: nodes, Version: version, ContextsPath: path,
+				Out: c.out, Err: c.err, JSON: c.format() == "json",
+			}
+			if verbose {
+				cfg.Log = slog.New(slog.NewTextHandler(c.err, nil))
+			}
+			err = dev.Run(cmd.Context(), cfg)
+			if cmd.Context().Err() != nil {
+				return nil // Ctrl-C is how it ends
+			}
+			return err
+		},
+	}
+	cmd.Flags().IntVar(&nodes, "nodes", 3, "how many nodes")
+	cmd.Flags().BoolVar(&verbose, "verbose", false, "print the nodes' logs")
+	for _, o := range []struct{ use, short, example string }{
+		{"toggle CLUSTER up|down", "Switch a fake cluster", "quorate dev toggle eu down\n  quorate dev toggle eu up"},
+		{"blind NODE CLUSTER", "Drop one node's probes of one cluster", "quorate dev blind ap-1 eu\n  quorate dev heal"},
+		{"cut NODE|all", "Cut a node off from its peers", "quorate dev cut us-1\n  quorate dev cut all"},
+		{"heal", "Undo every blind and cut", "quorate dev heal\n  quorate dev heal && quorate status"},
+		{"kill NODE|all", "End a node", "quorate dev kill us-1\n  quorate dev kill all"},
+		{"start NODE|all", "Start a node again", "quorate dev start us-1\n  quorate dev start all"},
+	} {
+		verb, _, _ := strings.Cut(o.use, " ")
+		cmd.AddCommand(&cobra.Command{
+			Use: o.use, Short: o.short, Example: "  " + o.example, Args: cobra.ArbitraryArgs,
+			RunE: func(cmd *cobra.Command, args []string) error { return c.order(cmd.Context(), verb, args) },
+		})
+	}
+	cmd.AddCommand(c.devWatchCommand())
+	return cmd
+}
+
+// demo returns the context of the running demo.
+func (c *cli) demo() (config.Context, error) {
+	current, err := c.currentContext()
+	if err != nil {
+		return current, err
+	}
+	if current.Demo == nil {
+		return current, dev.ErrNoDemo
+	}
+	return current, nil
+}
+
+func (c *cli) order(ctx context.Context, verb string, args []string) error {
+	demo, err := c.demo()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	done, err := dev.Send(ctx, demo.Demo.Control, dev.Order{Verb: verb, Args: args})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(c.out, done)
+	return err
+}
+
+func (c *cli) devWatchCommand() *cobra.Command {
+	var rate int
+	var forTime time.Duration
+	cmd := &cobra.Command{
+		Use:   "watch",
+		Short: "Query every node and check every answer",
+		Long: `Asks every node for the demo's service many times a second, and checks each
+answer against what was committed. Leave it running while you break things.`,
+		Example: `  quorate dev watch
+  quorate dev watch --for 10s --rate 200`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			demo, err := c.demo()
+			if err != nil {
+				return err
+			}
+			if rate < 1 || rate > 10000 {
+				return usageError(errors.New("--rate must be 1 to 10000 queries a second"))
+			}
+			ctx := cmd.Context()
+			if forTime > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, forTime)
+				defer cancel()
+			}
+			f, isFile := c.out.(*os.File)
+			token, err := os.ReadFile(demo.TokenFile)
+			if err != nil {
+				return dev.ErrNoDemo
+			}
+			return dev.Watch(ctx, dev.WatchConfig{
+				DNS: demo.Demo.DNS, APIs: demo.Demo.APIs, Token: strings.TrimSpace(string(token)),
+				Rate: rate, Out: c.out, Live: isFile && term.IsTerminal(int(f.Fd())),
+			})
+		},
+	}
+	cmd.Flags().IntVar(&rate, "rate", 50, "queries a second to each node")
+	cmd.Flags().DurationVar(&forTime, "for", 0, "end after this long; default until Ctrl-C")
+	return cmd
+}
+
+// sortedKeys returns a map's keys in order.
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
