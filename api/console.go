@@ -311,6 +311,7 @@ func cell(targets []apitype.TargetVotes, observer string) console.Cell {
 			line += ", " + v.Note
 		}
 		details = append(details, line)
+		out.Aside = out.Aside || !v.Counts
 		if v.Side != health.Up {
 			what := t.Service
 			if what == "" {
@@ -327,7 +328,7 @@ func cell(targets []apitype.TargetVotes, observer string) console.Cell {
 		}
 	}
 	if first {
-		out.Text = "no vote"
+		out.Text, out.Aside = "no vote", true
 		return out
 	}
 	out.State = console.State(shown.String())

@@ -125,6 +125,8 @@ func notes(st *statestore.State, name string, r statestore.Rotation, f *statesto
 			continue
 		}
 		switch v := worst(ss.Targets, c); {
+		case v.Side == health.Down && answers(r, c):
+			out = append(out, c+" down since "+clock(v.Since)+", still in answers")
 		case v.Side == health.Down:
 			out = append(out, c+" out since "+clock(v.Since))
 		case v.Mark == health.Contested:
@@ -139,6 +141,12 @@ func notes(st *statestore.State, name string, r statestore.Rotation, f *statesto
 		out = append(out, "frozen by "+f.By)
 	}
 	return out
+}
+
+// answers reports whether the rotation names the cluster.
+func answers(r statestore.Rotation, cluster string) bool {
+	named := func(s statestore.Share) bool { return s.Cluster == cluster }
+	return slices.ContainsFunc(r.V4.Shares, named) || slices.ContainsFunc(r.V6.Shares, named)
 }
 
 // clock shows a time of today's timeline as people say it.

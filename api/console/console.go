@@ -82,6 +82,7 @@ type Cell struct {
 	Since  time.Time
 	Detail string // every target, for a closer look
 	Lone   bool   // contradicts the verdict
+	Aside  bool   // does not count
 }
 
 // State is how something is shown: never by colour alone.
