@@ -3,6 +3,7 @@ package consensus_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorate/quorate/consensus"
 	"github.com/quorate/quorate/consensus/consensustest"
 )
 
@@ -124,7 +126,11 @@ func TestATransferToACutOffNodeDoesNotStick(t *testing.T) { // SYN-4, A9
 			c.Net.Cut(leader, target)
 			_ = c.Node(leader).TransferLeader(t.Context(), target) // must not work
 			c.Net.Heal()
-			c.Propose(leader, token(i))
+			// The late TimeoutNow may still arrive and move leadership under the proposal.
+			_, err := c.Node(leader).Propose(t.Context(), token(i), consensus.Origin{
+				Actor: "ann", Request: fmt.Sprint(i), Issued: time.Now(),
+			})
+			require.NoError(t, err)
 		}
 		leader := c.WaitLeader()
 		target := c.Follower(leader)
