@@ -152,6 +152,27 @@ func TestTheBudgetCountsCausesAndFreezes(t *testing.T) { // G11
 	require.Empty(t, Plan(w.st()))
 }
 
+func TestAPersonsThawGrantsANewBudget(t *testing.T) {
+	w := newWorld(t, manySpec(12), regions...)
+	w.all(health.Up, sortedKeys(w.st().Spec.Clusters)...)
+	w.settle()
+	w.all(health.Down, "c00", "c02", "c04", "c06", "c08")
+	w.settle()
+	require.NotEmpty(t, w.st().Freezes)
+	w.do(statestore.ThawService{})
+	w.settle()
+	require.Empty(t, w.st().Freezes, "one more cluster leaves, and that is all")
+	for name := range w.st().Services {
+		require.Equal(t, w.st().Serving(name), sortedClusters(w, name))
+	}
+}
+
+func sortedClusters(w *world, service string) []string {
+	names, _ := w.pool(service)
+	slices.Sort(names)
+	return names
+}
+
 func TestTheFreezeNamesTheClusters(t *testing.T) {
 	w := newWorld(t, manySpec(12), regions...)
 	w.all(health.Up, sortedKeys(w.st().Spec.Clusters)...)

@@ -98,37 +98,51 @@ func TestDiffSpec(t *testing.T) {
 		{"nothing", func(*statestore.Spec) {}, nil, ClassNone, nil, 0},
 		{
 			"weights", web(func(s *statestore.Service) { s.Policy.Weights = map[string]int{"eu": 50, "us": 30, "ap": 20} }),
-			[]string{"+ services.web.policy.weights  -> {ap: 20, eu: 50, us: 30}"}, ClassAnswers, []string{"web"}, 0,
+			[]string{"+ services.web.policy.weights  -> {ap: 20, eu: 50, us: 30}"},
+			ClassAnswers,
+			[]string{"web"},
+			0,
 		},
 		{
 			"ttl", web(func(s *statestore.Service) { s.TTL.Normal = statestore.Duration(time.Minute) }),
-			[]string{"~ services.web.ttl {changing: 5s, normal: 30s} -> {changing: 5s, normal: 1m0s}"}, ClassTTL, []string{"web"}, 0,
+			[]string{"~ services.web.ttl {changing: 5s, normal: 30s} -> {changing: 5s, normal: 1m0s}"},
+			ClassTTL,
+			[]string{"web"},
+			0,
 		},
 		{
 			"a new cluster waits for its verdict", func(sp *statestore.Spec) {
 				sp.Clusters["sa"] = &statestore.Cluster{Region: "sa-east", IPv4: addrs("192.0.2.40")}
 			},
-			[]string{"+ clusters.sa  -> sa-east, 1 address"}, ClassNone, nil, 0,
+			[]string{"+ clusters.sa  -> sa-east, 1 address"},
+			ClassNone, nil, 0,
 		},
 		{
 			"a removed cluster", func(sp *statestore.Spec) { delete(sp.Clusters, "ap") },
-			[]string{"- clusters.ap ap-south, 1 address -> "}, ClassRemoves, []string{"web"}, 0,
+			[]string{"- clusters.ap ap-south, 1 address -> "},
+			ClassRemoves,
+			[]string{"web"},
+			0,
 		},
 		{
 			"an id", func(sp *statestore.Spec) {
 				sp.Clusters["eu"] = &statestore.Cluster{ID: 1, Region: "eu-west", IPv4: addrs("192.0.2.10")}
 			},
-			[]string{"+ clusters.eu.id  -> 1"}, ClassIdentity, nil, 0,
+			[]string{"+ clusters.eu.id  -> 1"},
+			ClassIdentity, nil, 0,
 		},
 		{
 			"the NS set needs force", func(sp *statestore.Spec) {
 				sp.Zones["gslb.example.com."] = &statestore.Zone{NSTTL: statestore.Duration(time.Hour), NS: []string{"ns.example.com."}}
 			},
-			[]string{"+ zones.gslb.example.com.ns  -> [ns.example.com.]"}, ClassNone, nil, 1,
+			[]string{"+ zones.gslb.example.com.ns  -> [ns.example.com.]"},
+			ClassNone, nil, 1,
 		},
 		{
 			"everything goes", func(sp *statestore.Spec) { sp.Clusters, sp.Services, sp.Zones = nil, nil, nil },
-			nil, ClassRemoves, []string{"web"}, 2,
+			nil, ClassRemoves,
+			[]string{"web"},
+			2,
 		},
 	}
 	for _, tt := range tests {

@@ -182,6 +182,11 @@ func (c ThawService) apply(st *State, at entry) (record, error) {
 		return record{}, refuse(ErrStale, "%s: its freeze has not ended yet", freezeSubject(c.Service))
 	}
 	st.Freezes = without(st.Freezes, c.Service)
+	if c.Service == "" && !c.Expired {
+		// A person has looked: with the old causes still counted, automation would
+		// freeze again at its next step.
+		st.Losses = nil
+	}
 	return record{
 		kind: "service.thawed", subject: freezeSubject(c.Service), text: withReason(freezeName(c.Service)+" thawed", c.Reason),
 		detail: map[string]any{"reason": c.Reason, "expired": c.Expired},
