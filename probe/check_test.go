@@ -49,7 +49,7 @@ func httpCheck(port int, edit func(*HTTPCheck)) Check {
 	if edit != nil {
 		edit(h)
 	}
-	return Check{Name: "h", Interval: time.Second, Timeout: 2 * time.Second, Fall: 3, Rise: 2, HTTP: h}
+	return Check{Name: "h", Interval: time.Second, Timeout: 10 * time.Second, Fall: 3, Rise: 2, HTTP: h}
 }
 
 func TestHTTPCheck(t *testing.T) {
@@ -169,7 +169,7 @@ func TestHTTPReuse(t *testing.T) {
 		c, err := p.newChecker(httpCheck(portOf(t, srv.Listener.Addr()), func(h *HTTPCheck) { h.Reuse = reuse }), loopback)
 		require.NoError(t, err)
 		for range 3 {
-			require.True(t, measure(t.Context(), c, time.Second).OK)
+			require.True(t, measure(t.Context(), c, 10*time.Second).OK)
 		}
 		c.close()
 		require.Equal(t, map[bool]int64{false: 3, true: 1}[reuse], conns.Load(), "reuse %v", reuse)
@@ -307,7 +307,11 @@ func TestHTTPSCheck(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			sni.Store("")
 			h := &HTTPCheck{Port: tt.port, Path: "/", Host: tt.host, TLS: tt.tls, Expect: HTTPExpect{BodyRegex: `^HTTP/2\.0 host=`}}
-			r := localProber(tt.roots).Once(t.Context(), Check{Timeout: 400 * time.Millisecond, HTTPS: h}, loopback)
+			c := Check{Timeout: 10 * time.Second, HTTPS: h}
+			if tt.reason == ReasonTimeout {
+				c.Timeout = 200 * time.Millisecond
+			}
+			r := localProber(tt.roots).Once(t.Context(), c, loopback)
 			require.Equal(t, tt.reason, r.Reason, r.Detail)
 			require.Contains(t, r.Detail, tt.detail)
 			require.Equal(t, tt.sni, sni.Load())
@@ -324,7 +328,7 @@ func TestTCPCheck(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, closed.Close())
 	p := localProber(nil)
-	check := func(port int) Check { return Check{Timeout: time.Second, TCP: &TCPCheck{Port: port}} }
+	check := func(port int) Check { return Check{Timeout: 10 * time.Second, TCP: &TCPCheck{Port: port}} }
 
 	require.True(t, p.Once(t.Context(), check(portOf(t, ln.Addr())), loopback).OK)
 	r := p.Once(t.Context(), check(portOf(t, closed.Addr())), loopback)
