@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,7 +58,7 @@ func (c *cli) addGlobalFlags(root *cobra.Command) {
 
 func (c *cli) format() string { return c.output }
 
-// contexts returns the contexts file's current context, or the one asked for.
+// currentContext returns the contexts file's current context, or the one asked for.
 func (c *cli) currentContext() (config.Context, error) {
 	path, err := config.ContextsPath()
 	if err != nil {
@@ -83,15 +84,18 @@ func (c *cli) currentContext() (config.Context, error) {
 func (c *cli) client() (*client.Client, error) {
 	o := client.Options{TokenFile: firstOf(c.tokenFile, os.Getenv("QUORATE_TOKEN_FILE")), CAFile: firstOf(c.caFile, os.Getenv("QUORATE_CA_FILE")), Timeout: c.timeout}
 	if addr := firstOf(c.addr, os.Getenv("QUORATE_ADDR")); addr != "" {
-		o.Addrs = []string{addr}
+		o.Addrs = strings.Split(addr, ",")
 	}
-	if len(o.Addrs) == 0 || c.as != "" || c.context != "" {
+	if len(o.Addrs) == 0 || o.TokenFile == "" || c.as != "" {
 		current, err := c.currentContext()
 		if err != nil {
 			return nil, err
 		}
 		if len(o.Addrs) == 0 {
 			o.Addrs = current.Addr
+		}
+		// A context's token goes to that context's addresses and to no other.
+		if !slices.ContainsFunc(o.Addrs, func(a string) bool { return !slices.Contains(current.Addr, a) }) {
 			o.TokenFile = firstOf(o.TokenFile, current.TokenFile)
 		}
 		if c.as != "" {
