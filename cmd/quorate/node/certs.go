@@ -49,9 +49,14 @@ const certificateCheck = time.Hour
 func (n *Node) keepCertificates(ctx context.Context) error {
 	check := time.NewTicker(certificateCheck)
 	defer check.Stop()
+	members := 0
 	for {
 		changed := n.view.Changed()
 		n.followTrust()
+		if now := len(n.view.State().Members); now != members {
+			members = now
+			n.mesh.Recheck() // a removed node's open links end now
+		}
 		if n.mesh.RenewDue(time.Now()) {
 			if err := n.renew(ctx, ""); err != nil && ctx.Err() == nil {
 				n.log.Warn("certificate is due and was not renewed; the old one stays in use", "err", err)

@@ -13,11 +13,15 @@ import (
 	"github.com/quorate/quorate/statestore"
 )
 
-// member is what this node says of itself.
+// member is what this node says of itself. Its role, once recorded, is for
+// operators to change.
 func (n *Node) member() statestore.Member {
 	role := statestore.Nonvoter
 	if n.cfg.Voter {
 		role = statestore.Voter
+	}
+	if recorded := n.view.State().Members[n.cfg.Name]; recorded != nil {
+		role = recorded.Role
 	}
 	return statestore.Member{
 		Name:   n.cfg.Name,

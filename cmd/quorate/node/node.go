@@ -212,7 +212,7 @@ func (n *Node) openConsensus() error {
 		Addr:       n.book.addr,
 		Profile:    profile,
 		OnApply:    n.lkg.Append,
-		OnRestore:  n.lkg.Rebase,
+		OnRestore:  n.restored,
 		Log:        n.log,
 		Registerer: n.registry,
 	})
@@ -220,22 +220,35 @@ func (n *Node) openConsensus() error {
 		return err
 	}
 	n.onClose(func() { _ = n.raft.Close() }) // its error was logged as it happened
-	lease := controller.LeaseWAN
-	if n.cfg.Peer.Profile == "lan" {
-		lease = controller.LeaseLAN
-	}
 	n.control = controller.New(controller.Config{
 		Name:  n.cfg.Name,
 		Store: n.view,
 		Propose: func(ctx context.Context, cmd statestore.Command, actor string) (statestore.Result, error) {
 			return n.raft.Propose(ctx, cmd, consensus.Origin{Actor: actor})
 		},
-		Lease:      lease,
+		Lease:      n.lease(),
 		Log:        n.log,
 		Registerer: n.registry,
 	})
 	n.handleCalls()
 	return nil
+}
+
+// lease is how long an observer may be silent before its votes are set aside.
+func (n *Node) lease() time.Duration {
+	if n.cfg.Peer.Profile == "lan" {
+		return controller.LeaseLAN
+	}
+	return controller.LeaseWAN
+}
+
+// restored follows a snapshot that replaced the whole state: the journal starts
+// anew from it, and the leader may have dropped votes that this node missed.
+func (n *Node) restored(st *statestore.State) {
+	n.lkg.Rebase(st)
+	if n.reporter != nil {
+		n.reporter.Resync()
+	}
 }
 
 // age is how long this node has not heard a leader that holds its lease; never

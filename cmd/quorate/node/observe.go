@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/netip"
 	"time"
 
@@ -47,16 +48,37 @@ func (n *Node) openObserver() error {
 		Version:       n.opts.Version,
 		TableIndex:    n.tableIndex,
 		LeaderChanged: n.raft.LeaderChanged,
+		Timeout:       n.lease() / 3, // so that one hanging report silences nobody
 		Log:           n.log,
 	})
 	return nil
 }
 
-// ownAddrs are this node's own listeners: a probe must never reach them.
+// ownAddrs are this node's own listeners: a probe must never reach them. A
+// wildcard stands for every address of this host.
 func (n *Node) ownAddrs() []netip.AddrPort {
-	own := n.dns.Addrs()
-	if addr, err := netip.ParseAddrPort(n.peers.Addr().String()); err == nil {
-		own = append(own, addr)
+	listeners := n.dns.Addrs()
+	for _, addr := range []string{n.peers.Addr().String(), n.cfg.API.Listen} {
+		if a, err := netip.ParseAddrPort(addr); err == nil {
+			listeners = append(listeners, a)
+		}
+	}
+	var host []netip.Addr
+	if ifaces, err := net.InterfaceAddrs(); err == nil {
+		for _, a := range ifaces {
+			if p, err := netip.ParsePrefix(a.String()); err == nil {
+				host = append(host, p.Addr())
+			}
+		}
+	}
+	own := listeners
+	for _, l := range listeners {
+		if !l.Addr().IsUnspecified() {
+			continue
+		}
+		for _, a := range host {
+			own = append(own, netip.AddrPortFrom(a, l.Port()))
+		}
 	}
 	return own
 }
@@ -108,7 +130,8 @@ type leaderSink struct{ n *Node }
 func (s leaderSink) Report(ctx context.Context, r probe.Report) (probe.Ack, error) {
 	reply, err := controller.Exchange(ctx, controller.Report(r), func(ctx context.Context, r controller.Report) (controller.Reply, error) {
 		var reply controller.Reply
-		return reply, s.n.askLeader(ctx, methodReport, r, &reply)
+		err := s.n.askLeader(ctx, methodReport, r, &reply)
+		return reply, err
 	})
 	return probe.Ack{Nonce: reply.Nonce, NeedFull: reply.NeedFull, Seq: reply.Seq}, err
 }
