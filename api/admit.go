@@ -198,7 +198,7 @@ func (s *Server) wrap(mux *http.ServeMux) http.Handler {
 	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.writeProblem(w, r, problem(http.StatusForbidden, apitype.ProblemForbidden, "a page of another origin may not do this"))
 	}))
-	inner := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	inner := origin.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// curl -d says "form"; we only ever take JSON.
 		if strings.HasPrefix(r.URL.Path, "/v1/") && r.Method != http.MethodGet {
 			if ct := r.Header.Get("Content-Type"); ct == "" || strings.HasPrefix(ct, "application/x-www-form-urlencoded") {
