@@ -198,7 +198,7 @@ func Open(cfg Config) (*Node, error) {
 		id:       raft.ServerID(ServerID(cfg.Name, cfg.Nonce)),
 		log:      cfg.Log,
 		raftLog:  &raftLog{log: cfg.Log, name: "raft"},
-		stamp:    newStamp(cfg.Clock, cfg.Wall, cfg.Profile.Heartbeat),
+		stamp:    newStamp(cfg.Clock, cfg.Wall, cfg.Profile.Lease),
 		contact:  newContact(cfg.Clock()),
 		ctx:      ctx,
 		cancel:   cancel,

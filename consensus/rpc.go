@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -248,8 +249,11 @@ func (r *rpc) exchange(ctx context.Context, c net.Conn, request []byte) ([]byte,
 		return nil, err
 	}
 	response, err := readFrame(c)
-	if err != nil && ctx.Err() != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
 		return nil, ctx.Err()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, context.DeadlineExceeded // the connection's timer was first
 	}
 	if err == nil && !stop() {
 		return response, errLate // the connection may carry the past deadline

@@ -63,6 +63,7 @@ func (n *Node) openSession() (*session, error) {
 		}
 	}
 	s.guard = newGuard(store, storeDeadline, fail)
+	s.guard.receive = n.stamp.receive
 	s.fsm = &fsm{n: n, fail: fail}
 	if err := s.startRaft(store.Snapshots); err != nil {
 		s.cancel()

@@ -14,11 +14,11 @@ import (
 // Time runs from a base, the instant of the entry before. While this node leads,
 // that is when it stamped its own last entry; stamping and enqueueing happen in
 // one critical section, so that entries reach the log in the order of their stamps
-// and no instant counts twice. When it takes over, the base is when it applied the
-// last entry of another leader, if that entry was fresh then. One that came late,
-// out of a log being replayed or after a partition, says nothing about when it was
-// stamped: the base is then unknown, and the next entry takes the difference of
-// the wall clocks and says so (Meta.Rebased).
+// and no instant counts twice. When it takes over, the base is when it received the
+// last entry that it applied, if that entry was fresh then. (When it applied it can
+// be an election later.) One that came late, out of a log being replayed or after a
+// partition, says nothing about when it was stamped: the base is then unknown, and
+// the next entry takes the difference of the wall clocks and says so (Meta.Rebased).
 type stamp struct {
 	clock func() time.Duration
 	wall  func() time.Time
@@ -33,6 +33,7 @@ type stamp struct {
 	lastWall time.Time  // the stamping node's wall clock at the entry applied last; zero: unknown
 	owed     time.Duration
 	marks    []mark
+	received map[uint64]instant // by index, of entries received and not applied yet
 }
 
 // instant is a reading of the clock that may be unknown.
@@ -48,11 +49,18 @@ type mark struct {
 	index uint64
 }
 
-// maxMarks covers several seconds of the leader's pings.
-const maxMarks = 64
+const (
+	// maxMarks covers several seconds of the leader's pings.
+	maxMarks = 64
+
+	// maxReceived bounds what is remembered of entries that are never applied. A node
+	// that receives more than this ahead of applying is catching up, and what it
+	// receives is not fresh anyway.
+	maxReceived = 4096
+)
 
 func newStamp(clock func() time.Duration, wall func() time.Time, limit time.Duration) *stamp {
-	s := &stamp{clock: clock, wall: wall, limit: limit, gate: make(chan struct{}, 1)}
+	s := &stamp{clock: clock, wall: wall, limit: limit, gate: make(chan struct{}, 1), received: map[uint64]instant{}}
 	s.gate <- struct{}{}
 	return s
 }
@@ -67,12 +75,28 @@ func (s *stamp) mark(at time.Duration, index uint64) {
 	s.marks = append(s.marks, mark{at, index})
 }
 
-// applied notes that an entry was applied just now.
-func (s *stamp) applied(l *raft.Log) {
+// receive notes that entries came for this node's log, just now.
+func (s *stamp) receive(logs []*raft.Log) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock()
-	s.last = instant{now, l.Term == s.term || s.freshLocked(l.Index, now)}
+	for _, l := range logs {
+		if l.Type != raft.LogCommand {
+			continue
+		}
+		if len(s.received) >= maxReceived {
+			clear(s.received)
+		}
+		s.received[l.Index] = instant{now, l.Term == s.term || s.freshLocked(l.Index, now)}
+	}
+}
+
+// applied notes that an entry was applied.
+func (s *stamp) applied(l *raft.Log) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = s.received[l.Index] // unknown when it came in an earlier life
+	delete(s.received, l.Index)
 	s.lastWall = l.AppendedAt
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,9 +79,9 @@ func TestAPoisonedStoreIsNeverUsedAgain(t *testing.T) { // A1
 		var reasons []error
 		g := newGuard(&Storage{Log: slow, Stable: mem}, time.Second, func(err error) { reasons = append(reasons, err) })
 		require.NoError(t, g.StoreLog(&raft.Log{Index: 1}))
-		slow.stalled = true
+		slow.stalled.Store(true)
 		require.ErrorIs(t, g.StoreLog(&raft.Log{Index: 2}), errPoisoned)
-		slow.stalled = false
+		slow.stalled.Store(false)
 		require.ErrorIs(t, g.StoreLog(&raft.Log{Index: 3}), errPoisoned)
 		require.ErrorIs(t, g.SetUint64([]byte("k"), 1), errPoisoned)
 		_, err := g.LastIndex()
@@ -97,11 +98,11 @@ func TestAPoisonedStoreIsNeverUsedAgain(t *testing.T) { // A1
 type slowLog struct {
 	*raft.InmemStore
 	release chan struct{}
-	stalled bool
+	stalled atomic.Bool
 }
 
 func (s *slowLog) StoreLogs(l []*raft.Log) error {
-	if s.stalled {
+	if s.stalled.Load() {
 		<-s.release
 	}
 	return s.InmemStore.StoreLogs(l)

@@ -25,6 +25,7 @@ type guard struct {
 	store    *Storage
 	deadline time.Duration
 	fail     func(reason error) // must not block
+	receive  func([]*raft.Log)  // told of entries before they are written; nil: nobody
 
 	// running is set once raft runs: then a failing access ends the goroutine that
 	// made it, where raft would panic. The transport is closed by then (fail).
@@ -145,6 +146,9 @@ func (g *guard) StoreLog(l *raft.Log) error { return g.StoreLogs([]*raft.Log{l})
 
 // StoreLogs implements raft.LogStore.
 func (g *guard) StoreLogs(logs []*raft.Log) error {
+	if g.receive != nil {
+		g.receive(logs)
+	}
 	return g.write("write raft log", func() error { return g.store.Log.StoreLogs(logs) })
 }
 

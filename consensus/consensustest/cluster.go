@@ -26,6 +26,7 @@ type Options struct {
 	Nonvoters int               // that many of the nodes, the last by name, do not vote
 	Disk      bool              // real stores in t.TempDir
 	Idle      bool              // bootstrap nothing
+	Latency   time.Duration     // of every link, one way
 	Log       *slog.Logger      // nil discards
 
 	// Storage may wrap the store of a node each time raft starts on it.
@@ -60,6 +61,7 @@ func New(t testing.TB, n int, opts Options) *Cluster {
 		opts.Profile = consensus.LAN()
 	}
 	c := &Cluster{Net: NewNetwork(), t: t, opts: opts, nodes: map[string]*member{}, start: time.Now()}
+	c.Net.Latency = opts.Latency
 	var voters []consensus.Server
 	for i := range n {
 		name := fmt.Sprintf("n%d", i+1)
