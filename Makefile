@@ -44,7 +44,8 @@ integration: build ## real processes in network namespaces (root; iproute2 and i
 	$(GO) test -tags integration -count=1 -v -timeout 25m ./integration/cluster
 
 bench: build ## detection, start-up and idle cost of the demo, as the README quotes them
-	$(GO) run ./tools/benchdemo -quorate ./bin/quorate
+	$(GO) run ./bench/demo -quorate ./bin/quorate
+	$(GO) test -run '^$$' -bench . -benchtime 200ms ./health ./routing ./dnsserver
 
 fuzz: ## each fuzz target for FUZZTIME
 	@for t in $$(git grep -hoE '^func (Fuzz[A-Za-z0-9_]+)' -- '*_test.go' | awk '{print $$2}'); do \

@@ -42,6 +42,7 @@ var arrows = map[string][]string{
 	"api/client":              {"api/apitype"},
 	"api/console":             {"api/apitype"},
 	"config":                  {"statestore", "health"},
+	"bench/demo":              {"cmd/quorate/dev", "config", "dnsserver/client"},
 }
 
 // owners names the only packages that may import an outside module.
