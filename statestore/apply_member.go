@@ -2,6 +2,7 @@ package statestore
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,7 +40,10 @@ func (c UpsertMember) apply(st *State, at entry) (record, error) {
 	before := st.suspects()
 	st.Members = with(st.Members, m.Name, &m)
 	st.Versions++
-	if !sameAdvertise(*old, m) || !sameSuspects(before, st.suspects()) {
+	if old.Observes && !m.Observes {
+		st.forgetObserver(health.ObserverID(m.Name), at)
+	}
+	if !sameAdvertise(*old, m) || !maps.Equal(before, st.suspects()) {
 		st.TableIndex = at.index
 	}
 	return record{kind: "member.changed", subject: "members/" + m.Name, text: m.Name + " changed", detail: m}, nil
@@ -75,7 +79,7 @@ func (st *State) addMember(m Member, at entry, kind, text string) (record, error
 	m.AddedIndex = at.index
 	st.Members = with(st.Members, m.Name, &m)
 	st.Versions++
-	if answers(m) || m.Role == Voter || !sameSuspects(before, st.suspects()) {
+	if answers(m) || m.Role == Voter || !maps.Equal(before, st.suspects()) {
 		st.TableIndex = at.index
 	}
 	return record{kind: kind, subject: "members/" + m.Name, text: text, detail: m}, nil
@@ -134,8 +138,7 @@ func (c RemoveMember) apply(st *State, at entry) (record, error) {
 		return record{}, refuse(ErrFloor, "member %s: is the last voter", c.Name)
 	}
 	st.Members = without(st.Members, c.Name)
-	st.Observers = without(st.Observers, health.ObserverID(c.Name))
-	st.dropVotes(health.ObserverID(c.Name), nil, at)
+	st.forgetObserver(health.ObserverID(c.Name), at)
 	st.Versions++
 	if answers(*m) || m.Role == Voter {
 		st.TableIndex = at.index

@@ -132,21 +132,26 @@ func (c ObserverSilent) apply(st *State, at entry) (record, error) {
 	if o.Silent {
 		return record{}, refuse(ErrStale, "observer %s: is silent already", c.Observer)
 	}
+	before := st.suspects()
 	st.Observers = with(st.Observers, c.Observer, &Observer{Seq: o.Seq, Silent: true, Since: at.now})
 	edit := newTally(st, at)
 	edit.touchVotesOf([]health.ObserverID{c.Observer})
 	edit.markOnly()
+	if !maps.Equal(before, st.suspects()) {
+		st.TableIndex = at.index
+	}
 	return record{
 		kind: "observer.silent", subject: "observers/" + string(c.Observer),
 		text: string(c.Observer) + " is silent; its votes are set aside", detail: map[string]uint64{"seq": o.Seq},
 	}, nil
 }
 
-// dropVotes forgets an observer's votes, except those on targets in keep. It
-// judges nothing: a verdict only turns by a vote.
-func (st *State) dropVotes(id health.ObserverID, keep map[health.Target]health.Vote, at entry) {
+// forgetObserver forgets an observer and its votes. It judges nothing: a verdict
+// only turns by a vote.
+func (st *State) forgetObserver(id health.ObserverID, at entry) {
 	t := newTally(st, at)
-	t.dropVotes(id, keep)
+	t.dropVotes(id, nil)
+	st.Observers = without(st.Observers, id)
 	t.install()
 }
 

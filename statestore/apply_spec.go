@@ -10,8 +10,13 @@ import (
 	"github.com/quorate/quorate/health"
 )
 
-// defaultRevisions are kept when the spec does not say how many.
-const defaultRevisions = 200
+const (
+	// defaultRevisions are kept when the spec does not say how many.
+	defaultRevisions = 200
+
+	// maxRevisionText bounds the texts of all revisions, and with them the state.
+	maxRevisionText = 32 << 20
+)
 
 // SpecDetail is Event.Detail of "spec.applied".
 type SpecDetail struct {
@@ -73,13 +78,19 @@ func (sp *Spec) filled() *Spec {
 	return &next
 }
 
-// keepRevisions appends r and forgets the oldest over limit.
+// keepRevisions appends r and forgets the oldest over limit, and over
+// maxRevisionText.
 func keepRevisions(old []Revision, r Revision, limit int) []Revision {
 	if limit <= 0 {
 		limit = defaultRevisions
 	}
 	next := append(slices.Clone(old), r)
-	return slices.Clone(next[max(0, len(next)-limit):])
+	first, text := len(next)-1, len(r.Source)
+	for first > 0 && len(next)-first < limit && text+len(next[first-1].Source) <= maxRevisionText {
+		first--
+		text += len(next[first].Source)
+	}
+	return slices.Clone(next[first:])
 }
 
 // respec makes the running side fit the new spec: services, clusters and targets

@@ -12,8 +12,13 @@ import (
 // zero bytes before the first. The canonical record is the event's JSON without
 // its hash. Every entry that changes the state has exactly one (G12).
 
-// maxEvents bounds the events in the state; older ones are exported, not kept.
-const maxEvents = 10_000
+// The events in the state are bounded in number and in the size of their details,
+// which is large where a site with thousands of services is lost. Older ones are
+// exported, not kept.
+const (
+	maxEvents      = 10_000
+	maxEventDetail = 32 << 20
+)
 
 // audit chains the record of the entry and keeps it as an event.
 func (st *State) audit(at entry, rec record) error {
@@ -35,6 +40,7 @@ func (st *State) audit(at entry, rec record) error {
 	e.Hash = hex.EncodeToString(head[:])
 	st.Audit.Head = head
 	st.Audit.Count++
+	st.Audit.Detail += len(e.Detail)
 	// Older states share the array but never look past their own length, and a
 	// state has one successor, so appending in place is safe.
 	st.Events = append(st.Events, e)
@@ -49,9 +55,17 @@ func (st *State) dropEvents() error {
 			drop++
 		}
 	}
+	detail := st.Audit.Detail
+	for _, e := range st.Events[:drop] {
+		detail -= len(e.Detail)
+	}
+	for ; drop < len(st.Events)-1 && detail > maxEventDetail; drop++ {
+		detail -= len(st.Events[drop].Detail)
+	}
 	if drop == 0 {
 		return nil
 	}
+	st.Audit.Detail = detail
 	base, err := parseHash(st.Events[drop-1].Hash)
 	if err != nil {
 		return err

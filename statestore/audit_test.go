@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -71,6 +72,17 @@ func TestOldEventsAreDroppedAndTheChainStillVerifies(t *testing.T) {
 	require.NoError(t, st.VerifyAudit())
 	st.Events[7].Text = "forged"
 	require.ErrorContains(t, st.VerifyAudit(), "event 13")
+}
+
+func TestLargeDetailsAreBoundedTogether(t *testing.T) {
+	st := emptyState()
+	st.Now = start
+	for i := range 5 {
+		rec := record{kind: "test", detail: strings.Repeat("x", maxEventDetail/3)}
+		require.NoError(t, st.audit(entry{index: uint64(i + 1), now: start}, rec))
+	}
+	require.Len(t, st.Events, 2)
+	require.NoError(t, st.VerifyAudit())
 }
 
 func TestNoSecretIsInAnEvent(t *testing.T) {

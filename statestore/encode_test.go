@@ -173,9 +173,10 @@ func FuzzDecode(f *testing.F) {
 		f.Add(data)
 	}
 	f.Add(entryOf(0xff, `{"meta":{},"body":{}}`))
+	r := running(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		store := NewStore()
-		store.Apply(1, 1, data) // Total: it may refuse, and never panics.
+		store := NewStoreAt(r.st())
+		store.Apply(r.index+1, 1, data) // Total: it may refuse, and never panics.
 		cmd, m, err := Decode(data)
 		if err != nil {
 			require.ErrorIs(t, err, ErrUndecodable)

@@ -120,34 +120,32 @@ func (st *State) target(t health.Target) *TargetState {
 }
 
 // Suspect reports whether a target of the service is suspect: its verdict is
-// contested, or an observer's vote contradicts it. Resolvers are then given the
-// shorter TTL. Votes count here whether confirmed to this term or not, so that
-// an election alone changes no answer.
+// contested, or a vote contradicts it. Resolvers are then given the shorter TTL.
+// Votes count here whether confirmed to this term or not, so that an election
+// alone changes no answer; those of a silent observer do not.
 func (st *State) Suspect(service string) bool {
 	s, ok := st.Services[service]
-	if !ok {
-		return false
-	}
-	return s.suspect()
+	return ok && s.suspect(st.Observers)
 }
 
-func (s *ServiceState) suspect() bool {
+func (s *ServiceState) suspect(observers map[health.ObserverID]*Observer) bool {
 	for _, ts := range s.Targets {
-		if ts.suspect() {
+		if ts.suspect(observers) {
 			return true
 		}
 	}
 	return false
 }
 
-func (ts *TargetState) suspect() bool {
+func (ts *TargetState) suspect(observers map[health.ObserverID]*Observer) bool {
 	if ts.Verdict.Mark == health.Contested {
 		return true
 	}
-	for _, v := range ts.Votes {
-		switch {
-		case v.Side == health.Unknown || ts.Verdict.Side == health.Unknown:
-		case v.Side != ts.Verdict.Side:
+	for id, v := range ts.Votes {
+		if v.Side == health.Unknown || ts.Verdict.Side == health.Unknown || v.Side == ts.Verdict.Side {
+			continue
+		}
+		if o := observers[id]; o != nil && !o.Silent {
 			return true
 		}
 	}

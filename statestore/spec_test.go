@@ -2,6 +2,7 @@ package statestore
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -77,6 +78,10 @@ func TestRevisionsAreBounded(t *testing.T) {
 	require.Len(t, r.st().Revisions, 3)
 	require.Equal(t, uint64(4), r.st().Revisions[0].Number)
 	require.Equal(t, r.st().Revision, r.st().Revisions[2].Number)
+	for base := uint64(6); base < 9; base++ {
+		r.must(ApplySpec{Base: base, Spec: sp, Source: strings.Repeat("#", maxRevisionText*2/5)})
+	}
+	require.Len(t, r.st().Revisions, 2, "by the size of their texts too")
 }
 
 func TestG13BadSpecLeavesTheRunningRevision(t *testing.T) {

@@ -258,4 +258,7 @@ type Chain struct {
 	Count uint64   `json:"count"`
 	Head  [32]byte `json:"head"`
 	Base  [32]byte `json:"base"` // the head before the oldest event that is kept
+
+	// Detail is the size of the kept events' details together.
+	Detail int `json:"detail"`
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,8 +37,10 @@ func NewStore() *Store { return NewStoreAt(emptyState()) }
 
 // NewStoreAt returns a store that begins at st, such as one read from a snapshot.
 func NewStoreAt(st *State) *Store {
+	own := *st
+	own.Events = slices.Clip(own.Events) // Two stores from one state must not share what they append.
 	s := &Store{}
-	s.current.Store(&version{st, make(chan struct{})})
+	s.current.Store(&version{&own, make(chan struct{})})
 	return s
 }
 

@@ -15,12 +15,13 @@ import (
 type tally struct {
 	st       *State
 	at       entry
-	services map[string]*ServiceState       // cloned, not yet in st
-	clusters map[string]*ClusterState       // likewise
-	own      map[health.Target]*TargetState // cloned: may be written
-	touched  map[health.Target]struct{}     // to be judged
-	suspect  map[string]bool                // of each cloned service, before
-	voters   map[string][]voter             // by selector
+	services map[string]*ServiceState        // cloned, not yet in st
+	clusters map[string]*ClusterState        // likewise
+	own      map[health.Target]*TargetState  // cloned: may be written
+	touched  map[health.Target]struct{}      // to be judged
+	suspect  map[string]bool                 // of each cloned service, before
+	heard    map[health.ObserverID]*Observer // before
+	voters   map[string][]voter              // by selector
 	changes  []VerdictChange
 }
 
@@ -52,6 +53,7 @@ func newTally(st *State, at entry) *tally {
 		own:      map[health.Target]*TargetState{},
 		touched:  map[health.Target]struct{}{},
 		suspect:  map[string]bool{},
+		heard:    st.Observers,
 		voters:   map[string][]voter{},
 	}
 }
@@ -84,7 +86,7 @@ func (y *tally) target(t health.Target) *TargetState {
 	s, ok := y.services[t.Service]
 	if !ok {
 		clone := *y.st.Services[t.Service]
-		y.suspect[t.Service] = clone.suspect()
+		y.suspect[t.Service] = clone.suspect(y.heard)
 		clone.Targets = maps.Clone(clone.Targets)
 		s = &clone
 		y.services[t.Service] = s
@@ -224,7 +226,7 @@ func (y *tally) install() {
 		y.st.Clusters = next
 	}
 	for name, before := range y.suspect {
-		if y.services[name].suspect() != before && y.st.ttlVaries(name) {
+		if y.services[name].suspect(y.st.Observers) != before && y.st.ttlVaries(name) {
 			y.st.TableIndex = y.at.index
 		}
 	}
@@ -274,11 +276,9 @@ func (y *tally) record(votes string, refused []string) record {
 func (st *State) suspects() map[string]bool {
 	suspect := map[string]bool{}
 	for name, s := range st.Services {
-		if st.ttlVaries(name) && s.suspect() {
+		if st.ttlVaries(name) && s.suspect(st.Observers) {
 			suspect[name] = true
 		}
 	}
 	return suspect
 }
-
-func sameSuspects(a, b map[string]bool) bool { return maps.Equal(a, b) }

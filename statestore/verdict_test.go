@@ -120,6 +120,27 @@ func TestAnElectionAloneMovesNoAnswer(t *testing.T) {
 	require.Equal(t, table, r.st().TableIndex)
 }
 
+func TestSilentObserverMakesNothingSuspect(t *testing.T) {
+	r := running(t)
+	r.cast("ap-1", health.Down, web("eu"))
+	require.True(t, r.st().Suspect("web"))
+	r.must(ObserverSilent{Observer: "ap-1"})
+	require.False(t, r.st().Suspect("web"))
+	require.Equal(t, r.index, r.st().TableIndex, "the TTL is the normal one again")
+	b := r.vote("ap-1", health.Down, web("eu"))
+	b.Full = true
+	r.must(CastVotes{Batches: []VoteBatch{b}})
+	require.True(t, r.st().Suspect("web"))
+	require.Equal(t, r.index, r.st().TableIndex)
+
+	m := member("ap")
+	m.Observes = false
+	r.must(UpsertMember{m})
+	require.False(t, r.st().Suspect("web"), "a member that stops observing leaves no votes behind")
+	require.NotContains(t, r.st().Observers, health.ObserverID("ap-1"))
+	require.Equal(t, r.index, r.st().TableIndex)
+}
+
 func TestConfirmObservers(t *testing.T) {
 	r := running(t)
 	r.term++
