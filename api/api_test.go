@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -110,7 +111,7 @@ func TestProposalErrorsAreToldApart(t *testing.T) {
 	}{
 		{"no leader is certain", fmt.Errorf("propose: %w", ErrNoLeader), 503, "no-quorum"},
 		{"unknown outcome is not failed (G8)", ErrUnknownOutcome, 504, "unknown-outcome"},
-		{"a deadline is an unknown outcome (G8)", fmt.Errorf("x: %w", os.ErrDeadlineExceeded), 500, "internal"},
+		{"a deadline is an unknown outcome (G8)", fmt.Errorf("propose: %w", context.DeadlineExceeded), 504, "unknown-outcome"},
 		{"anything else is a fault", errors.New("boom"), 500, "internal"},
 	}
 	for _, tt := range tests {

@@ -169,3 +169,13 @@ func TestStreamsEndWhenTheServerStops(t *testing.T) {
 	r.server.stopOnce.Do(func() { close(r.server.stopping) })
 	require.False(t, s.sc.Scan() && s.sc.Scan() && s.sc.Scan())
 }
+
+func TestAStreamEndsWhenItsTokenIsRevoked(t *testing.T) {
+	r := newRig(t)
+	s, _ := r.open(t, "/ui/stream")
+	r.must(statestore.RevokeToken{ID: "admin"})
+	ended := time.AfterFunc(3*consoleTick, func() { t.Error("the stream of a revoked token went on"); r.ts.CloseClientConnections() })
+	defer ended.Stop()
+	for s.sc.Scan() {
+	}
+}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -34,6 +35,21 @@ func TestARepeatedKeyDoesTheActOnce(t *testing.T) {
 
 	// Keys are per actor.
 	require.Equal(t, 200, r.as("operator", "POST", "/v1/freeze", `{"reason":"r"}`, "Idempotency-Key", "k-1").status)
+}
+
+// What was true when the plan was applied is not true any more when the request
+// is repeated: the base has moved, by this very request.
+func TestARepeatedApplyIsTheSameApply(t *testing.T) {
+	r := newRig(t)
+	spec := testSpec()
+	spec.Services["web"].TTL.Normal = statestore.Duration(20 * time.Second)
+	body, err := json.Marshal(map[string]any{"source": specText(spec)})
+	require.NoError(t, err)
+	path := "/v1/plans/" + planID(1, specText(spec)) + "/apply"
+	first := items[apitype.Plan](t, r.post(path, string(body), "Idempotency-Key", "k-1"))[0]
+	again := items[apitype.Plan](t, r.post(path, string(body), "Idempotency-Key", "k-1"))[0]
+	require.Equal(t, first.Applied, again.Applied)
+	require.EqualValues(t, 2, r.store.State().Revision)
 }
 
 func TestARefusalIsRememberedToo(t *testing.T) {
