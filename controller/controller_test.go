@@ -306,10 +306,10 @@ func TestARefusedConclusionDoesNotFillTheLog(t *testing.T) {
 		l.mu.Unlock()
 		go os["ap-1"].vote(health.Down, "eu")
 		os["us-1"].vote(health.Down, "eu")
-		time.Sleep(10 * time.Minute)
+		time.Sleep(2 * time.Minute)
 		tries := len(l.proposed(statestore.KindRotate))
 		require.Greater(t, tries, 5, "it does not give up")
-		require.Less(t, tries, 40)
+		require.Less(t, tries, 15)
 	})
 }
 

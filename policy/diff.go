@@ -139,9 +139,20 @@ func objects(sp *statestore.Spec) map[string]any {
 // plain values are compared as a whole, as people write them on one line.
 func CompareSpecs(old, spec *statestore.Spec) []Change {
 	var cs []Change
-	compare(nil, tree(old), tree(spec), &cs)
+	compare(nil, tree(withRoles(old)), tree(withRoles(spec)), &cs)
 	slices.SortStableFunc(cs, func(a, b Change) int { return slices.Compare(a.at, b.at) })
 	return cs
+}
+
+// withRoles returns sp with the built-in roles where it names none, as Apply
+// keeps it: to leave the roles out again is no difference.
+func withRoles(sp *statestore.Spec) *statestore.Spec {
+	if len(sp.Access.Roles) > 0 {
+		return sp
+	}
+	filled := *sp
+	filled.Access.Roles = statestore.BuiltinRoles()
+	return &filled
 }
 
 func compare(at []string, old, now any, out *[]Change) {

@@ -42,7 +42,8 @@ func CheckDrain(st *statestore.State, cluster string, services []string) []Block
 		if !after.drained(cluster, service) || before.drained(cluster, service) {
 			continue
 		}
-		left := after.serving(service)
+		// Unjudged clusters would answer in its place, but nobody knows that they can.
+		left := slices.DeleteFunc(before.serving(service), func(c string) bool { return c == cluster })
 		switch {
 		case len(after.open(service)) == 0:
 			blockers = append(blockers, Blocker{Rule: RuleLastServing, Reason: fmt.Sprintf(
@@ -115,13 +116,20 @@ func (v view) open(service string) []string {
 	})
 }
 
-// serving returns the candidates that can serve: not drained, and an endpoint is up.
+// serving returns the candidates that can serve: not drained, and an endpoint is
+// up. Where none is up, those that nobody has judged yet: they answer then.
 func (v view) serving(service string) []string {
-	return slices.DeleteFunc(v.open(service), func(c string) bool {
-		return !slices.ContainsFunc(v.spec.Clusters[c].Endpoints(), func(a netip.Addr) bool {
-			return v.side(health.Target{Service: service, Cluster: c, Endpoint: a}) == health.Up
+	having := func(side health.Side) []string {
+		return slices.DeleteFunc(v.open(service), func(c string) bool {
+			return !slices.ContainsFunc(v.spec.Clusters[c].Endpoints(), func(a netip.Addr) bool {
+				return v.side(health.Target{Service: service, Cluster: c, Endpoint: a}) == side
+			})
 		})
-	})
+	}
+	if up := having(health.Up); len(up) > 0 {
+		return up
+	}
+	return having(health.Unknown)
 }
 
 // answersFrom reports whether the rotation in force hands out the cluster by

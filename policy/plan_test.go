@@ -3,6 +3,7 @@ package policy
 import (
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -216,23 +217,36 @@ func TestPlansReachAFixedPoint(t *testing.T) {
 				sp.Safety.Changes.Causes = rapid.IntRange(0, 3).Draw(t, "causes")
 			}), regions...)
 		clusters := rapid.SampledFrom([]string{"eu", "us", "ap"})
+		clusterOf := w.st().Spec.Clusters
 		for range rapid.IntRange(1, 12).Draw(t, "steps") {
-			switch rapid.IntRange(0, 5).Draw(t, "step") {
+			switch rapid.IntRange(0, 7).Draw(t, "step") {
 			case 0:
 				c := clusters.Draw(t, "drained")
-				if w.st().Clusters[c].Drain == nil && len(CheckDrain(w.st(), c, nil)) == 0 {
+				if w.st().Clusters[c] != nil && w.st().Clusters[c].Drain == nil && len(CheckDrain(w.st(), c, nil)) == 0 {
 					life := time.Duration(rapid.IntRange(0, 3).Draw(t, "for")) * time.Second
 					w.do(statestore.DrainCluster{Cluster: c, Reason: "test", For: life, Rotations: DrainRotations(w.st(), c, nil)})
 				}
 			case 1:
 				c := clusters.Draw(t, "undrained")
-				if w.st().Clusters[c].Drain != nil {
+				if w.st().Clusters[c] != nil && w.st().Clusters[c].Drain != nil {
 					w.do(statestore.UndrainCluster{Cluster: c, Rotations: UndrainRotations(w.st(), c)})
 				}
+			case 3:
+				c := clusters.Draw(t, "toggled")
+				spec := clone(w.st().Spec, func(sp *statestore.Spec) {
+					if sp.Clusters[c] == nil {
+						sp.Clusters[c] = clusterOf[c]
+					} else {
+						delete(sp.Clusters, c)
+					}
+					sp.Services["api"].Policy.Order = slices.DeleteFunc([]string{"us", "ap", "eu"}, func(c string) bool { return sp.Clusters[c] == nil })
+				})
+				blockers, err := CheckSpec(w.st(), spec).Blockers, w.try(applyOf(w.st(), spec))
+				require.Equal(t, len(blockers) == 0, err == nil, "plan says %v, Apply says %v", blockers, err)
 			case 2:
 				w.do(statestore.FreezeService{Service: rapid.SampledFrom([]string{"web", "api", ""}).Draw(t, "frozen"), Reason: "test", For: 2 * time.Second})
 			default:
-				for o := range w.st().Members {
+				for _, o := range sortedKeys(w.st().Members) {
 					side := rapid.SampledFrom([]health.Side{health.Up, health.Down, health.Unknown}).Draw(t, o)
 					w.vote(o, side, clusters.Draw(t, o+" on"))
 				}
@@ -254,13 +268,22 @@ func TestPlansReachAFixedPoint(t *testing.T) {
 func requireSound(t tester, st *statestore.State) {
 	for name, ss := range st.Services {
 		_, frozen := st.Frozen(name)
-		for _, p := range []statestore.Pool{ss.Rotation.V4, ss.Rotation.V6} {
-			require.NotEmpty(t, p.Shares, "%s: a pool is empty", name)
+		for i, p := range []statestore.Pool{ss.Rotation.V4, ss.Rotation.V6} {
+			family := []func(netip.Addr) bool{netip.Addr.Is4, netip.Addr.Is6}[i]
+			possible := slices.ContainsFunc(st.Spec.Candidates(name), func(c string) bool {
+				return slices.ContainsFunc(st.Spec.Clusters[c].Endpoints(), family)
+			})
+			require.Equal(t, possible, len(p.Shares) > 0, "%s: a pool is empty", name)
 		}
 		if frozen {
 			continue
 		}
-		serving := st.Serving(name)
+		serving := slices.DeleteFunc(st.Serving(name), func(c string) bool {
+			return !slices.ContainsFunc(st.Spec.Clusters[c].Endpoints(), func(a netip.Addr) bool {
+				ts, _ := st.Target(health.Target{Service: name, Cluster: c, Endpoint: a})
+				return ts.Verdict.Side == health.Up
+			})
+		})
 		for _, s := range ss.Rotation.V4.Shares {
 			up := slices.Contains(serving, s.Cluster)
 			switch {

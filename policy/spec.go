@@ -81,8 +81,10 @@ func (f *Findings) floor(st *statestore.State, spec *statestore.Spec) {
 			continue
 		}
 		had, has := before.serving(service), after.serving(service)
-		gone := slices.DeleteFunc(slices.Clone(had), func(c string) bool { return slices.Contains(spec.Candidates(service), c) })
-		if len(gone) == 0 || len(has) >= need || len(has) >= len(had) {
+		gone := slices.DeleteFunc(slices.Clone(st.Spec.Candidates(service)), func(c string) bool {
+			return slices.Contains(spec.Candidates(service), c) || !slices.Contains(had, c) && !before.answersFrom(service, c)
+		})
+		if len(gone) == 0 || len(has) >= need {
 			continue
 		}
 		f.block(RuleMinServing, "services.%s: without %s it would be left with %d serving, min_serving_clusters is %d; %s first, when another cluster is up",
