@@ -253,3 +253,65 @@ func TestARealStoreSurvivesARestart(t *testing.T) {
 	require.Equal(t, want, c.Store("n1").State().Hash())
 	require.Contains(t, c.Store("n1").State().Tokens, fmt.Sprintf("t%d", 4))
 }
+
+func TestARestartOfRaftInTheProcessNeverTakesTheStateBack(t *testing.T) { // G2
+	synctest.Test(t, func(t *testing.T) {
+		restored := map[string]int{}
+		c := consensustest.New(t, 3, consensustest.Options{Config: func(name string, cfg *consensus.Config) {
+			cfg.OnRestore = func(*statestore.State) { restored[name]++ }
+		}})
+		sick := c.WaitLeader()
+		c.Propose(sick, token(1))
+		require.NoError(t, c.Node(sick).Snapshot(t.Context()))
+		c.Propose(sick, token(2))
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() {
+			done <- c.Node(sick).Lead(ctx, func(context.Context, uint64) error { return errors.New("cannot start") })
+		}()
+		c.Until("another leader", func() bool {
+			require.Contains(t, c.Store(sick).State().Tokens, "t2")
+			name, ok := c.Node(sick).Leader()
+			return ok && name != sick
+		})
+		cancel()
+		<-done
+		c.Propose(sick, token(3))
+		c.Settle()
+		require.Zero(t, restored[sick])
+		c.Restart(sick)
+		c.Settle()
+		require.Equal(t, 1, restored[sick], "a new process starts from the snapshot")
+	})
+}
+
+func TestANodeFarBehindIsBroughtUpBySnapshot(t *testing.T) { // A10
+	synctest.Test(t, func(t *testing.T) {
+		var journal []uint64
+		c := consensustest.New(t, 3, consensustest.Options{Config: func(name string, cfg *consensus.Config) {
+			if name == "n4" {
+				cfg.OnApply = func(index, _ uint64, _ []byte) { journal = append(journal, index) }
+			}
+		}})
+		leader := c.WaitLeader()
+		var wg sync.WaitGroup
+		for range 100 {
+			wg.Go(func() {
+				for range 105 { // more than the log keeps
+					_, err := c.Node(leader).Propose(context.Background(), statestore.Tick{}, consensus.Origin{Actor: "ann"})
+					require.NoError(t, err)
+				}
+			})
+		}
+		wg.Wait()
+		c.Propose(leader, token(1))
+		require.NoError(t, c.Node(leader).Snapshot(t.Context()))
+		snapshot := c.Store(leader).State().Index
+		c.Add("n4", "a")
+		require.NoError(t, c.Node(leader).AddVoter(t.Context(), "n4", "a"))
+		c.Until("promotion", func() bool { return server(t, c, leader, "n4").Voter })
+		c.Propose("n4", token(2))
+		c.Settle()
+		require.Len(t, journal, 1, "all but the last came in the snapshot of %d", snapshot)
+	})
+}

@@ -178,3 +178,38 @@ func TestAFollowerOfALeaderWithoutQuorumGrowsStale(t *testing.T) { // I11
 		}
 	})
 }
+
+func TestALeaderWhoseDiskHangsLeadsNobodyOnceItsQuorumIsGone(t *testing.T) { // I11, A1
+	synctest.Test(t, func(t *testing.T) {
+		opts, stores := withFaults()
+		c := consensustest.New(t, 5, opts)
+		leader := c.WaitLeader()
+		follower := c.Follower(leader)
+		small := []string{leader, follower}
+		time.Sleep(3 * time.Second)
+		// raft's main loop hangs in the write, so it does not look at its lease; its
+		// heartbeats go on.
+		release := stores[leader].freeze()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, err := c.Node(leader).Propose(context.Background(), statestore.Tick{}, consensus.Origin{Actor: "ann"})
+			require.Error(t, err)
+		}()
+		time.Sleep(100 * time.Millisecond)
+		c.Split(small, c.Others(small...))
+		cut := time.Now()
+		for range 40 {
+			time.Sleep(100 * time.Millisecond)
+			if age := time.Since(cut); age > 2*consensus.LAN().Lease {
+				require.Equal(t, "leader", c.Node(leader).Health().State, "raft itself does not notice")
+				require.GreaterOrEqual(t, c.Node(leader).LastContact(), age-consensus.LAN().Lease)
+				require.GreaterOrEqual(t, c.Node(follower).LastContact(), age-consensus.LAN().Lease, "at %s", age)
+				require.False(t, c.Node(leader).IsLeader())
+				require.False(t, c.Node(follower).Health().Quorum && age > 3*time.Second)
+			}
+		}
+		<-done
+		release()
+	})
+}
