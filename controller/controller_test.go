@@ -195,6 +195,25 @@ func TestNonceOfAnEarlierLeaderConfirmsNothing(t *testing.T) {
 	})
 }
 
+func TestAFullSetForAnEarlierLeaderConfirmsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, os := settled(t)
+		o := os["ap-1"]
+		o.pause()
+		l.resign()
+		l.lead()
+		defer l.resign()
+		l.forget()
+		reply, err := l.ctl.Report(t.Context(), "ap-1", Report{
+			Seq: o.seq + 1, Full: true, Nonce: o.nonce,
+			Votes: map[health.Target]health.Vote{target("eu"): {Side: health.Down, Since: time.Now()}},
+		})
+		require.NoError(t, err)
+		require.True(t, reply.NeedFull, "it has to be sent again, with this leader's nonce")
+		require.Empty(t, l.proposed(statestore.KindCastVotes))
+	})
+}
+
 func TestAStalledLeaderHasEverybodyConfirmAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := settled(t)
