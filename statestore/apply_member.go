@@ -2,7 +2,6 @@ package statestore
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,13 +36,12 @@ func (c UpsertMember) apply(st *State, at entry) (record, error) {
 	if sameJSON(*old, m) {
 		return record{}, nil
 	}
-	before := st.suspects()
 	st.Members = with(st.Members, m.Name, &m)
 	st.Versions++
 	if old.Observes && !m.Observes {
 		st.forgetObserver(health.ObserverID(m.Name), at)
 	}
-	if !sameAdvertise(*old, m) || !maps.Equal(before, st.suspects()) {
+	if !sameAdvertise(*old, m) {
 		st.TableIndex = at.index
 	}
 	return record{kind: "member.changed", subject: "members/" + m.Name, text: m.Name + " changed", detail: m}, nil
@@ -75,11 +73,10 @@ func (st *State) addMember(m Member, at entry, kind, text string) (record, error
 	if err := st.checkMember(m); err != nil {
 		return record{}, err
 	}
-	before := st.suspects()
 	m.AddedIndex = at.index
 	st.Members = with(st.Members, m.Name, &m)
 	st.Versions++
-	if answers(m) || m.Role == Voter || !maps.Equal(before, st.suspects()) {
+	if answers(m) || m.Role == Voter {
 		st.TableIndex = at.index
 	}
 	return record{kind: kind, subject: "members/" + m.Name, text: text, detail: m}, nil

@@ -137,13 +137,26 @@ func (c ObserverSilent) apply(st *State, at entry) (record, error) {
 	edit := newTally(st, at)
 	edit.touchVotesOf([]health.ObserverID{c.Observer})
 	edit.markOnly()
-	if !maps.Equal(before, st.suspects()) {
-		st.TableIndex = at.index
-	}
+	st.renewAnswers(before, at)
 	return record{
 		kind: "observer.silent", subject: "observers/" + string(c.Observer),
 		text: string(c.Observer) + " is silent; its votes are set aside", detail: map[string]uint64{"seq": o.Seq},
 	}, nil
+}
+
+// renewAnswers makes a new ServiceState of each service that was suspect, or is
+// now, and answers with another TTL therefore.
+func (st *State) renewAnswers(before map[string]bool, at entry) {
+	after := st.suspects()
+	services := maps.Clone(st.Services)
+	for name, s := range services {
+		if before[name] != after[name] {
+			clone := *s
+			services[name] = &clone
+			st.TableIndex = at.index
+		}
+	}
+	st.Services = services
 }
 
 // forgetObserver forgets an observer and its votes. It judges nothing: a verdict

@@ -149,6 +149,19 @@ func TestChangedClosesWithTheNextEntry(t *testing.T) {
 	}
 }
 
+func TestTwoStoresFromOneStateShareNothingTheyAppend(t *testing.T) {
+	r := running(t)
+	r.must(FreezeService{Reason: "room"}, FreezeService{Reason: "to grow"})
+	a, b := NewStoreAt(r.st()), NewStoreAt(r.st())
+	for store, reason := range map[*Store]string{a: "a", b: "b"} {
+		data, err := Encode(FreezeService{Reason: reason}, Meta{Actor: "ann"})
+		require.NoError(t, err)
+		require.NoError(t, store.Apply(r.index+1, 1, data).Err)
+	}
+	require.NoError(t, a.State().VerifyAudit())
+	require.NoError(t, b.State().VerifyAudit())
+}
+
 // A node that knows a skippable kind and one that does not agree on everything:
 // the kind itself changes nothing, and position, term and time come from the
 // frame that both read.

@@ -222,12 +222,18 @@ func invariants(t *rapid.T, before, st *State) {
 		t.Fatalf("entry %d changed the state without an audit record\n%s\n%s", st.Index, stripped(before), stripped(st))
 	}
 	for name, s := range st.Services {
+		if before.Suspect(name) != st.Suspect(name) && st.TableIndex != st.Index {
+			t.Fatalf("service %s: answers with another TTL and the same table index", name)
+		}
 		if err := st.checkPools(RotationChange{Service: name, V4: s.Rotation.V4, V6: s.Rotation.V6}, structural); err != nil {
 			t.Fatalf("service %s: %v", name, err)
 		}
 		old, ok := before.Services[name]
 		if !ok {
 			continue
+		}
+		if s == old && before.Spec == st.Spec && before.Suspect(name) != st.Suspect(name) {
+			t.Fatalf("service %s: answers with another TTL behind the same pointer", name)
 		}
 		if s.Rotation.Number < old.Rotation.Number || s.Rotation.Clears.Before(old.Rotation.Clears) {
 			t.Fatalf("service %s: rotation went back: %+v, %+v", name, old.Rotation, s.Rotation)

@@ -111,7 +111,8 @@ type TargetState struct {
 	Verdict health.Verdict                    `json:"verdict"`
 }
 
-// ServiceState is the running side of a service.
+// ServiceState is the running side of a service. What the service answers, its
+// TTL included, changes only together with the pointer to it or with the spec.
 type ServiceState struct {
 	Targets  map[health.Target]*TargetState `json:"targets"`
 	Rotation Rotation                       `json:"rotation"`

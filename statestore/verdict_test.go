@@ -124,8 +124,10 @@ func TestSilentObserverMakesNothingSuspect(t *testing.T) {
 	r := running(t)
 	r.cast("ap-1", health.Down, web("eu"))
 	require.True(t, r.st().Suspect("web"))
+	before := r.st().Services["web"]
 	r.must(ObserverSilent{Observer: "ap-1"})
 	require.False(t, r.st().Suspect("web"))
+	require.NotSame(t, before, r.st().Services["web"], "who compares pointers sees the change")
 	require.Equal(t, r.index, r.st().TableIndex, "the TTL is the normal one again")
 	b := r.vote("ap-1", health.Down, web("eu"))
 	b.Full = true
