@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
@@ -33,13 +32,6 @@ type principal struct {
 	Admin   bool   // the local socket: always everything
 }
 
-type principalKey struct{}
-
-func principalOf(ctx context.Context) (principal, bool) {
-	p, ok := ctx.Value(principalKey{}).(principal)
-	return p, ok
-}
-
 // errNoLogin says that a request carries no credentials at all.
 var errNoLogin = errors.New("no credentials")
 
@@ -52,7 +44,7 @@ func (s *Server) authenticate(r *http.Request, st *statestore.State) (principal,
 	if h := r.Header.Get("Authorization"); h != "" {
 		scheme, token, _ := strings.Cut(h, " ")
 		if !strings.EqualFold(scheme, "Bearer") {
-			return principal{}, errors.New("Authorization must be a bearer token")
+			return principal{}, errors.New("the Authorization header must be a bearer token")
 		}
 		return s.tokenPrincipal(st, strings.TrimSpace(token), remoteAddr(r))
 	}

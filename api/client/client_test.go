@@ -170,7 +170,7 @@ func TestBadAddressesAreUsageErrors(t *testing.T) {
 }
 
 func TestAnythingElseThanTheAPIIsSaidSo(t *testing.T) {
-	c := open(t, serve(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", 502) }))
+	c := open(t, serve(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", http.StatusBadGateway) }))
 	_, err := c.Status(t.Context())
 	require.ErrorContains(t, err, "not quorate's API")
 	require.Equal(t, ExitFailure, ExitCode(err))
