@@ -107,9 +107,8 @@ func (v view) order(service string) []string {
 
 // weights returns each candidate's weight: 1 under failover, where order decides,
 // else the declared weights, else capacities if every candidate declares one.
-func (v view) weights(service string) map[string]int {
+func (v view) weights(service string, candidates []string) map[string]int {
 	p := v.spec.Services[service].Policy
-	candidates := v.spec.Candidates(service)
 	byCapacity := p.Type != statestore.Failover && p.Weights == nil
 	for _, c := range candidates {
 		byCapacity = byCapacity && v.spec.Clusters[c].Capacity > 0
@@ -131,21 +130,25 @@ func (v view) weights(service string) map[string]int {
 // rotation returns what the service should answer with.
 func (v view) rotation(service string) statestore.RotationChange {
 	last := v.last(service)
+	order := v.order(service)
+	weights := v.weights(service, order)
 	rc := statestore.RotationChange{
 		Service: service,
-		V4:      v.pool(service, netip.Addr.Is4, last.V4),
-		V6:      v.pool(service, netip.Addr.Is6, last.V6),
+		V4:      v.pool(service, order, weights, netip.Addr.Is4, last.V4),
+		V6:      v.pool(service, order, weights, netip.Addr.Is6, last.V6),
 	}
-	rc.Reason = v.why(rc, last)
+	if !sameRotation(rc, last) {
+		rc.Reason = v.why(rc, order, last)
+	}
 	return rc
 }
 
 // pool returns one family's pool: the undrained candidates with an endpoint that
 // is up. When there is none, those never judged, since nothing else could answer;
 // then what on_all_down says. It is empty only if no candidate has an address.
-func (v view) pool(service string, family func(netip.Addr) bool, last statestore.Pool) statestore.Pool {
+func (v view) pool(service string, order []string, weights map[string]int, family func(netip.Addr) bool, last statestore.Pool) statestore.Pool {
 	var open, drained []string
-	for _, c := range v.order(service) {
+	for _, c := range order {
 		switch {
 		case !slices.ContainsFunc(v.spec.Clusters[c].Endpoints(), family):
 		case v.drained(c, service):
@@ -155,7 +158,7 @@ func (v view) pool(service string, family func(netip.Addr) bool, last statestore
 		}
 	}
 	pick := func(from []string, want func(cluster string, a netip.Addr) bool) []statestore.Share {
-		return v.shares(service, from, func(c string, a netip.Addr) bool { return family(a) && want(c, a) })
+		return v.shares(from, weights, func(c string, a netip.Addr) bool { return family(a) && want(c, a) })
 	}
 	is := func(side health.Side) func(string, netip.Addr) bool {
 		return func(c string, a netip.Addr) bool {
@@ -197,8 +200,7 @@ func (v view) pool(service string, family func(netip.Addr) bool, last statestore
 // shares returns a share for each cluster that has a wanted endpoint. Clusters of
 // weight 0 stand by; when only such are left they share equally, as a pool that
 // nobody is drawn from would be an empty answer.
-func (v view) shares(service string, clusters []string, want func(cluster string, a netip.Addr) bool) []statestore.Share {
-	weights := v.weights(service)
+func (v view) shares(clusters []string, weights map[string]int, want func(cluster string, a netip.Addr) bool) []statestore.Share {
 	var shares []statestore.Share
 	total := 0
 	for _, c := range clusters {
@@ -222,7 +224,7 @@ func (v view) shares(service string, clusters []string, want func(cluster string
 }
 
 // why says, for people, what the rotation changes and because of what.
-func (v view) why(rc statestore.RotationChange, last statestore.Rotation) string {
+func (v view) why(rc statestore.RotationChange, candidates []string, last statestore.Rotation) string {
 	if last.Number == 0 {
 		return "first rotation"
 	}
@@ -233,7 +235,7 @@ func (v view) why(rc statestore.RotationChange, last statestore.Rotation) string
 	for _, c := range before {
 		switch {
 		case slices.Contains(now, c):
-		case !slices.Contains(v.spec.Candidates(rc.Service), c):
+		case !slices.Contains(candidates, c):
 			parts = append(parts, c+" is no candidate any more")
 		case v.drained(c, rc.Service):
 			parts = append(parts, c+" is drained")
