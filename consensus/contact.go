@@ -56,7 +56,7 @@ type peer struct {
 	asked   time.Duration // when the last one was sent
 	seen    time.Duration // it answered one sent then
 	ever    bool          // it ever answered
-	up      bool          // what was logged last
+	up      bool          // it answered lately, as logged last
 	refused bool          // the last ping failed at once: its raft is gone
 	life    int64
 	clock   time.Duration
@@ -126,7 +126,9 @@ func (s *session) pingAll(servers []raft.Server, leads bool) {
 
 func (s *session) ping(srv raft.Server, p *peer) {
 	n := s.n
-	ctx, cancel := context.WithTimeout(s.ctx, n.cfg.Profile.Heartbeat)
+	// An answer that takes longer than the lease proves nothing, and waiting for it
+	// only delays the next try after a cut heals.
+	ctx, cancel := context.WithTimeout(s.ctx, n.cfg.Profile.Lease)
 	defer cancel()
 	term := s.raft.CurrentTerm()
 	leads := s.raft.State() == raft.Leader
@@ -141,7 +143,6 @@ func (s *session) ping(srv raft.Server, p *peer) {
 	sent := n.cfg.Clock()
 	a, err := n.ping(ctx, srv, q)
 	n.contact.mu.Lock()
-	defer n.contact.mu.Unlock()
 	p.busy = false
 	// Refused, reset, or answered by a node whose raft has ended.
 	p.refused = err != nil && ctx.Err() == nil &&
@@ -155,21 +156,17 @@ func (s *session) ping(srv raft.Server, p *peer) {
 			p.loyal, p.loyalTerm = sent-a.Quiet, term
 		}
 	}
-	n.logReach(srv, p, err)
-}
-
-// logReach reports once that a peer is lost, and once that it is back.
-func (n *Node) logReach(srv raft.Server, p *peer, err error) {
-	up := p.ever && n.cfg.Clock()-p.seen < n.cfg.Profile.reachableFor()
-	if up == p.up || n.ctx.Err() != nil {
-		return
-	}
-	p.up = up
-	if up {
+	was := p.up
+	p.up = p.ever && n.cfg.Clock()-p.seen < n.cfg.Profile.reachableFor()
+	up := p.up
+	n.contact.mu.Unlock()
+	switch {
+	case up == was || n.ctx.Err() != nil:
+	case up:
 		n.log.Info("member reachable", "node", n.cfg.Name, "peer", srv.ID)
-		return
+	default:
+		n.log.Warn("member unreachable", "node", n.cfg.Name, "peer", srv.ID, "err", err)
 	}
-	n.log.Warn("member unreachable", "node", n.cfg.Name, "peer", srv.ID, "err", err)
 }
 
 func (n *Node) ping(ctx context.Context, srv raft.Server, q ping) (pong, error) {

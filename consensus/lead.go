@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,7 +92,7 @@ func (n *Node) awaitReign(ctx context.Context) (uint64, error) {
 	}
 }
 
-// Lead runs duties whenever this node leads, until ctx ends. Duties start once
+// Lead runs duties whenever this node leads, until ctx or the node ends. Duties start once
 // everything committed before this term is applied here; their context ends with
 // the leadership, and they must then return. Duties that fail or return early are
 // started again after a heartbeat, and after three failures in one term leadership
@@ -100,7 +101,7 @@ func (n *Node) Lead(ctx context.Context, duties func(ctx context.Context, term u
 	for {
 		r := n.nextReign(ctx)
 		if r == nil {
-			return ctx.Err()
+			return cmp.Or(ctx.Err(), ErrClosed)
 		}
 		select {
 		case <-r.ready:
@@ -122,7 +123,6 @@ func (n *Node) nextReign(ctx context.Context) *reign {
 		select {
 		case <-changed:
 		case <-n.ctx.Done():
-			<-ctx.Done() // the caller decides when Lead ends
 			return nil
 		case <-ctx.Done():
 			return nil

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -387,8 +388,11 @@ func (s *session) warnings(voters int) []string {
 	if voters > 0 && voters%2 == 0 {
 		w = append(w, fmt.Sprintf("%d voters tolerate no more losses than %d: add or remove one", voters, voters-1))
 	}
-	if first, err := s.guard.FirstIndex(); err == nil && first > 0 && s.raft.LastIndex()-first > trailingLogs+longLog*snapshotThreshold {
-		w = append(w, fmt.Sprintf("the raft log holds %d entries: snapshots do not work", s.raft.LastIndex()-first))
+	// raft knows this without asking the disk, which may hang.
+	if snapshot, err := strconv.ParseUint(s.raft.Stats()["last_snapshot_index"], 10, 64); err == nil {
+		if long := s.raft.LastIndex() - min(snapshot, s.raft.LastIndex()); long > longLog*snapshotThreshold {
+			w = append(w, fmt.Sprintf("%d log entries since the last snapshot: snapshots do not work", long))
+		}
 	}
 	return w
 }

@@ -231,3 +231,28 @@ func TestCallsReachSelfAndOthersAndErrorsKeepTheirIdentity(t *testing.T) {
 		require.ErrorIs(t, err, consensus.ErrUnreachable)
 	})
 }
+
+func TestGarbageOnEitherProtocolDisturbsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := consensustest.New(t, 3, consensustest.Options{})
+		leader := c.WaitLeader()
+		stranger := c.Net.Links("stranger")
+		for _, proto := range []string{consensus.ProtoRaft, consensus.ProtoRPC} {
+			for _, garbage := range []string{
+				"", "\x00", "\xff\xff\xff\xff", "GET / HTTP/1.1\r\n\r\n", "\x00\x00\x00\x03abc", "\x00\x00\x00\x06\x00\x00\x00\x01\xffx",
+				"\x04" + leader + "/a\x04n2/a", // right target, but the name is not its own
+				"\x04" + leader + "/b\x0astranger/a",
+			} {
+				conn, err := stranger.Dial(t.Context(), proto, leader, leader)
+				require.NoError(t, err)
+				_, err = conn.Write([]byte(garbage))
+				require.NoError(t, err)
+				time.Sleep(10 * time.Second)
+				require.NoError(t, conn.Close())
+			}
+		}
+		c.Propose(leader, token(1))
+		c.Settle()
+		require.Equal(t, leader, c.WaitLeader())
+	})
+}

@@ -14,6 +14,7 @@ type metrics struct {
 	proposals     *prometheus.CounterVec
 	commit        prometheus.Histogram
 	reachable     *prometheus.GaugeVec
+	known         map[string]bool // peers that reachable has a series of
 }
 
 // failReasons are the values of the reason label.
@@ -77,17 +78,26 @@ func (m *metrics) failed(err error) {
 	m.proposals.WithLabelValues(reason).Inc()
 }
 
-// members publishes who is reachable, and drops who is no longer a member.
+// members publishes who is reachable, and drops who is no longer a member. Only the
+// session's loop calls it.
 func (m *metrics) members(n *Node, servers []raft.Server) {
+	up := map[string]bool{}
 	n.contact.mu.Lock()
-	defer n.contact.mu.Unlock()
-	m.reachable.Reset()
 	for _, srv := range servers {
-		if srv.ID == n.id {
-			continue
+		if srv.ID != n.id {
+			name, _ := SplitServerID(string(srv.ID))
+			p := n.contact.peers[srv.ID]
+			up[name] = up[name] || p != nil && p.up
 		}
-		name, _ := SplitServerID(string(srv.ID))
-		p := n.contact.peers[srv.ID]
-		m.reachable.WithLabelValues(name).Set(truth(p != nil && p.up))
 	}
+	n.contact.mu.Unlock()
+	for name := range m.known {
+		if _, ok := up[name]; !ok {
+			m.reachable.DeleteLabelValues(name)
+		}
+	}
+	for name, ok := range up {
+		m.reachable.WithLabelValues(name).Set(truth(ok))
+	}
+	m.known = up
 }

@@ -1,0 +1,57 @@
+package consensus_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorate/quorate/consensus"
+	"github.com/quorate/quorate/consensus/consensustest"
+)
+
+func TestMetricsSayWhatHealthSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		regs := map[string]*prometheus.Registry{}
+		c := consensustest.New(t, 3, consensustest.Options{Config: func(name string, cfg *consensus.Config) {
+			regs[name] = prometheus.NewPedanticRegistry()
+			cfg.Registerer = regs[name]
+		}})
+		leader := c.WaitLeader()
+		c.Propose(leader, token(1))
+		time.Sleep(5 * time.Second)
+		require.NoError(t, testutil.GatherAndCompare(regs[leader], strings.NewReader(`
+# HELP quorate_quorum_available Whether a leader that holds its lease was heard lately.
+# TYPE quorate_quorum_available gauge
+quorate_quorum_available 1
+# HELP quorate_quorum_failure_tolerance How many more voters may be lost.
+# TYPE quorate_quorum_failure_tolerance gauge
+quorate_quorum_failure_tolerance 1
+# HELP quorate_raft_is_leader Whether this node leads and holds its lease.
+# TYPE quorate_raft_is_leader gauge
+quorate_raft_is_leader 1
+# HELP quorate_raft_last_contact_seconds Since a leader that holds its lease was heard.
+# TYPE quorate_raft_last_contact_seconds gauge
+quorate_raft_last_contact_seconds 0
+`), "quorate_quorum_available", "quorate_quorum_failure_tolerance", "quorate_raft_is_leader", "quorate_raft_last_contact_seconds"))
+		for _, name := range c.Others(leader) {
+			c.Kill(name)
+		}
+		_, err := c.Node(leader).Propose(t.Context(), token(2), consensus.Origin{Actor: "ann"})
+		require.Error(t, err)
+		time.Sleep(10 * time.Second)
+		require.NoError(t, testutil.GatherAndCompare(regs[leader], strings.NewReader(`
+# HELP quorate_member_reachable Whether the peer answered this node lately.
+# TYPE quorate_member_reachable gauge
+quorate_member_reachable{peer="`+c.Others(leader)[0]+`"} 0
+quorate_member_reachable{peer="`+c.Others(leader)[1]+`"} 0
+# HELP quorate_quorum_available Whether a leader that holds its lease was heard lately.
+# TYPE quorate_quorum_available gauge
+quorate_quorum_available 0
+`), "quorate_member_reachable", "quorate_quorum_available"))
+	})
+}
