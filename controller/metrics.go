@@ -109,8 +109,12 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	gauge(m.revision, float64(st.Revision))
-	for name := range st.Spec.Services {
-		m.collectService(st, name, gauge)
+	voters := map[string][]health.ObserverID{} // by selector: finding them costs more than counting
+	for name, s := range st.Spec.Services {
+		if _, known := voters[s.Quorum.Observers]; !known {
+			voters[s.Quorum.Observers] = observersOf(st, name)
+		}
+		m.collectService(st, name, voters[s.Quorum.Observers], gauge)
 	}
 	m.collectClusters(st, gauge)
 	m.collectCounts(st, ch)
@@ -118,7 +122,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 
 type emit func(d *prometheus.Desc, v float64, labels ...string)
 
-func (m *metrics) collectService(st *statestore.State, name string, gauge emit) {
+func (m *metrics) collectService(st *statestore.State, name string, voters []health.ObserverID, gauge emit) {
 	ss := st.Services[name]
 	if ss == nil {
 		return
@@ -140,11 +144,17 @@ func (m *metrics) collectService(st *statestore.State, name string, gauge emit) 
 		votes := map[health.ObserverID]health.Side{}
 		for _, a := range st.Spec.Clusters[cluster].Endpoints() {
 			t := health.Target{Service: name, Cluster: cluster, Endpoint: a}
-			if ts := ss.Targets[t]; ts != nil {
-				verdicts[ts.Verdict.Side] = true
+			ts := ss.Targets[t]
+			if ts == nil {
+				continue
 			}
-			for _, b := range st.Ballots(t) {
-				votes[b.Observer] = better(votes[b.Observer], b.Side)
+			verdicts[ts.Verdict.Side] = true
+			for _, o := range voters {
+				side := health.Unknown // set aside, or has not voted
+				if st.Observers[o].Counts() {
+					side = ts.Votes[o].Side
+				}
+				votes[o] = better(votes[o], side)
 			}
 		}
 		state := "unknown"
@@ -169,6 +179,15 @@ func (m *metrics) collectService(st *statestore.State, name string, gauge emit) 
 	}
 }
 
+// observersOf returns who may vote on the service.
+func observersOf(st *statestore.State, service string) []health.ObserverID {
+	var ids []health.ObserverID
+	for _, b := range st.Ballots(health.Target{Service: service}) {
+		ids = append(ids, b.Observer)
+	}
+	return ids
+}
+
 // better returns the best of what an observer says of a cluster's endpoints: one
 // that answers is enough for the cluster to serve.
 func better(a, b health.Side) health.Side {
@@ -187,8 +206,8 @@ func (m *metrics) collectClusters(st *statestore.State, gauge emit) {
 		if ts.Verdict.Side == health.Unknown {
 			continue
 		}
-		for _, b := range st.Ballots(t) {
-			if b.Side != health.Unknown {
+		for o, v := range ts.Votes {
+			if v.Side != health.Unknown && st.Observers[o].Counts() {
 				counted[t.Cluster]++
 			}
 		}

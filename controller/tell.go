@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/quorate/quorate/health"
@@ -42,11 +43,9 @@ func (c *Controller) tell(ctx context.Context, t *tenure) {
 }
 
 func (c *Controller) tellVerdicts(last, st *statestore.State) {
-	for target, ts := range policy.TargetStates(st) {
-		was, known := last.Target(target)
-		if !known || was.Verdict.Number == ts.Verdict.Number {
-			continue
-		}
+	for _, target := range turned(last, st) {
+		ts, _ := st.Target(target)
+		was, _ := last.Target(target)
 		j := health.Judge(ts.Verdict.Side, st.Ballots(target), st.Rule(target))
 		level, rule := slog.LevelInfo, st.Rule(target).Up
 		if ts.Verdict.Side == health.Down {
@@ -55,6 +54,31 @@ func (c *Controller) tellVerdicts(last, st *statestore.State) {
 		c.log.Log(context.Background(), level, "target went "+ts.Verdict.Side.String(),
 			keyIndex, ts.Verdict.Index, keyTarget, target.String(), "up", j.Up, "down", j.Down, "quorum", rule, "was", was.Verdict.Side.String())
 	}
+}
+
+// turned returns the targets of both states whose verdict changed, sorted. What
+// an entry did not touch is the same object in both.
+func turned(last, st *statestore.State) []health.Target {
+	var targets []health.Target
+	compare := func(was, is map[health.Target]*statestore.TargetState) {
+		for t, ts := range is {
+			if old := was[t]; old != nil && old.Verdict.Number != ts.Verdict.Number {
+				targets = append(targets, t)
+			}
+		}
+	}
+	for name, ss := range st.Services {
+		if old := last.Services[name]; old != nil && old != ss {
+			compare(old.Targets, ss.Targets)
+		}
+	}
+	for name, cs := range st.Clusters {
+		if old := last.Clusters[name]; old != nil && old != cs {
+			compare(old.Targets, cs.Targets)
+		}
+	}
+	slices.SortFunc(targets, health.CompareTargets)
+	return targets
 }
 
 func (c *Controller) tellRotations(last, st *statestore.State) {

@@ -23,15 +23,24 @@ type Disagreement struct {
 // contradicts nothing, and nothing contradicts an unknown verdict.
 func Disagreements(st *statestore.State) []Disagreement {
 	var ds []Disagreement
-	for t, ts := range TargetStates(st) {
-		verdict := ts.Verdict.Side
-		if verdict == health.Unknown {
-			continue
+	look := func(t health.Target, ts *statestore.TargetState) {
+		if !opposed(ts) {
+			return // nearly always: reading the electorate costs more
 		}
 		for _, b := range st.Ballots(t) {
-			if b.Side != health.Unknown && b.Side != verdict {
-				ds = append(ds, Disagreement{b.Observer, b.Region, t, b.Side, b.Reason, verdict})
+			if b.Side != health.Unknown && b.Side != ts.Verdict.Side {
+				ds = append(ds, Disagreement{b.Observer, b.Region, t, b.Side, b.Reason, ts.Verdict.Side})
 			}
+		}
+	}
+	for _, ss := range st.Services {
+		for t, ts := range ss.Targets {
+			look(t, ts)
+		}
+	}
+	for _, cs := range st.Clusters {
+		for t, ts := range cs.Targets {
+			look(t, ts)
 		}
 	}
 	slices.SortStableFunc(ds, func(a, b Disagreement) int {
@@ -41,6 +50,16 @@ func Disagreements(st *statestore.State) []Disagreement {
 		return strings.Compare(string(a.Observer), string(b.Observer))
 	})
 	return ds
+}
+
+// opposed reports whether any vote contradicts the verdict, counted or not.
+func opposed(ts *statestore.TargetState) bool {
+	for _, v := range ts.Votes {
+		if ts.Verdict.Side != health.Unknown && v.Side != health.Unknown && v.Side != ts.Verdict.Side {
+			return true
+		}
+	}
+	return false
 }
 
 // TargetStates goes through all targets of the state: services' and front doors', sorted.
