@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/quorate/quorate/api/apitype"
 	"github.com/quorate/quorate/statestore"
@@ -15,6 +16,13 @@ import (
 // maxAttempts bounds how often an act is planned anew because what it was
 // planned on had changed by the time it was applied.
 const maxAttempts = 5
+
+// A quorum that has been gone for staleAfter is not just electing (WAN elections
+// take 5 s), so a person is told after staleWait instead of after proposeTimeout.
+const (
+	staleAfter = 15 * time.Second
+	staleWait  = 2 * time.Second
+)
 
 // done is the outcome of an act.
 type done struct {
@@ -38,7 +46,11 @@ func (s *Server) propose(ctx context.Context, c *call, plan func(st *statestore.
 	if before != nil {
 		return replay(before, c)
 	}
-	ctx, cancel := context.WithTimeout(ctx, proposeTimeout)
+	wait := proposeTimeout
+	if q := s.cfg.Quorum(); !q.HasQuorum && q.Stale > staleAfter {
+		wait = staleWait
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for ; attempt < maxAttempts; attempt++ {
 		cmd, err := plan(s.cfg.Store.State())

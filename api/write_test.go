@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -84,6 +85,27 @@ func TestAKeyOlderThanTheWindowIsNeverExecuted(t *testing.T) {
 	require.Equal(t, 410, a.status, a.body)
 	require.Equal(t, apitype.ProblemBase+"expired", a.problem(t).Type)
 	require.Empty(t, r.store.State().Freezes)
+}
+
+func TestAPersonIsToldSoonWhenTheQuorumIsLongGone(t *testing.T) {
+	r := newRig(t)
+	var deadlines []time.Duration
+	r.server.cfg.Proposer = proposerFunc(func(ctx ctxt) error {
+		at, _ := ctx.Deadline()
+		deadlines = append(deadlines, time.Until(at))
+		return ErrNoLeader
+	})
+	require.Equal(t, 503, r.post("/v1/freeze", `{"reason":"r"}`).status)
+	r.set(func() { r.quorum = QuorumView{Stale: time.Minute} })
+	require.Equal(t, 503, r.post("/v1/freeze", `{"reason":"r"}`).status)
+	require.Greater(t, deadlines[0], 5*time.Second)
+	require.Less(t, deadlines[1], 3*time.Second)
+}
+
+type proposerFunc func(ctxt) error
+
+func (f proposerFunc) Propose(ctx context.Context, _ statestore.Command, _ Origin) (statestore.Result, error) {
+	return statestore.Result{}, f(ctx)
 }
 
 func TestAKeyIsMadeAndReturned(t *testing.T) {
