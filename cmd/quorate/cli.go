@@ -48,6 +48,9 @@ func (c *cli) addGlobalFlags(root *cobra.Command) {
 	f.StringVar(&c.key, "idempotency-key", "", "repeat a write under the key it was first sent with")
 	f.DurationVar(&c.timeout, "timeout", client.DefaultTimeout, "how long one call may take")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		if c.timeout <= 0 {
+			return usageError(fmt.Errorf("--timeout must be a duration above 0 such as 20s, is %s", c.timeout))
+		}
 		switch c.output {
 		case "table", "json", "jsonl":
 			return nil
@@ -99,8 +102,11 @@ func (c *cli) client() (*client.Client, error) {
 			o.TokenFile = firstOf(o.TokenFile, current.TokenFile)
 		}
 		if c.as != "" {
-			if current.Demo == nil || current.Demo.Users[c.as] == "" {
-				return nil, usageError(fmt.Errorf("--as %s: works in the demo only, for its users; elsewhere use --token-file", c.as))
+			switch {
+			case current.Demo == nil:
+				return nil, usageError(fmt.Errorf("--as %s works in the demo only; elsewhere use --token-file", c.as))
+			case current.Demo.Users[c.as] == "":
+				return nil, usageError(fmt.Errorf("--as must be one of the demo's users %s, is %q", strings.Join(sortedKeys(current.Demo.Users), ", "), c.as))
 			}
 			o.TokenFile = current.Demo.Users[c.as]
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -36,7 +35,11 @@ func (c *cli) configShowCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path := "/spec"
 			if len(args) == 1 {
-				path = "/spec/revisions/" + url.PathEscape(args[0])
+				n, err := revisionArg(args[0])
+				if err != nil {
+					return err
+				}
+				path = fmt.Sprintf("/spec/revisions/%d", n)
 			}
 			env, err := get[apitype.Spec](cmd.Context(), c, path, nil)
 			if err != nil {
@@ -91,9 +94,9 @@ func (c *cli) configRollbackCommand() *cobra.Command {
   quorate config rollback 41 --dry-run`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			n, err := strconv.ParseUint(args[0], 10, 64)
+			n, err := revisionArg(args[0])
 			if err != nil {
-				return usageError(fmt.Errorf("REVISION must be a number (see: quorate config history), is %q", args[0]))
+				return err
 			}
 			env, err := send[apitype.Plan](cmd.Context(), c, client.Request{
 				Method: http.MethodPost, Path: "/spec/rollback",
@@ -108,4 +111,12 @@ func (c *cli) configRollbackCommand() *cobra.Command {
 	a.flags(cmd)
 	cmd.Flags().BoolVar(&force, "force", false, "go on although a guard rail of the plan is exceeded")
 	return cmd
+}
+
+func revisionArg(arg string) (uint64, error) {
+	n, err := strconv.ParseUint(arg, 10, 64)
+	if err != nil {
+		return 0, usageError(fmt.Errorf("REVISION must be a number (see: quorate config history), is %q", arg))
+	}
+	return n, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,7 +26,7 @@ func (c *cli) configureCommands() []*cobra.Command {
 
 // checked is what check-config found, for -o json.
 type checked struct {
-	Errors   []config.FieldError `json:"errors"`
+	Errors   []config.FieldError `json:"errors"` // none of the three is null
 	Unused   []config.Note       `json:"unused"`
 	Warnings []config.Note       `json:"warnings"`
 }
@@ -72,6 +73,7 @@ Keys without behaviour in this version are noted; plan refuses them.`,
 
 func (c *cli) showChecked(all checked) error {
 	if c.format() != "table" {
+		all.Errors, all.Unused, all.Warnings = orEmpty(all.Errors), orEmpty(all.Unused), orEmpty(all.Warnings)
 		if err := json.NewEncoder(c.out).Encode(all); err != nil {
 			return err
 		}
@@ -81,10 +83,7 @@ func (c *cli) showChecked(all checked) error {
 		fmt.Fprint(c.err, config.Format(all.Errors))
 	}
 	if n := len(all.Errors); n > 0 {
-		if n == 1 {
-			return codeError{client.ExitUsage, fmt.Errorf("1 error")}
-		}
-		return codeError{client.ExitUsage, fmt.Errorf("%d errors", n)}
+		return usageError(errors.New(count(n, "error")))
 	}
 	if c.format() == "table" {
 		fmt.Fprintln(c.out, "ok")
@@ -111,7 +110,7 @@ func readSpec(paths []string, stderr io.Writer) (*config.Result, error) {
 	result, errs := loadSpec(paths)
 	if len(errs) > 0 {
 		fmt.Fprint(stderr, config.Format(errs))
-		return nil, codeError{client.ExitUsage, fmt.Errorf("the spec has %d errors; nothing was sent", len(errs))}
+		return nil, codeError{client.ExitUsage, fmt.Errorf("the spec has %s; nothing was sent", count(len(errs), "error"))}
 	}
 	return result, nil
 }
@@ -294,6 +293,9 @@ func (c *cli) applyCommand() *cobra.Command {
 			env, err := send[apitype.Plan](cmd.Context(), c, client.Request{
 				Method: http.MethodPost, Path: "/plans/" + url.PathEscape(id) + "/apply", Body: req,
 			})
+			if req.Source == "" && client.ExitCode(err) == client.ExitNotFound {
+				return codeError{client.ExitNotFound, fmt.Errorf("no plan %q is known here; make one with: quorate plan -f FILE", id)}
+			}
 			if err != nil {
 				return err
 			}

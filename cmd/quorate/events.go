@@ -26,6 +26,9 @@ func (c *cli) eventsCommand() *cobra.Command {
   quorate events -f --type 'verdict.*'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if q.Limit < 0 {
+				return usageError(fmt.Errorf("--limit must be above 0, is %d", q.Limit))
+			}
 			if follow && c.format() == "json" {
 				return usageError(errors.New("events -f gives one event a line: use -o jsonl"))
 			}

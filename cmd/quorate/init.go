@@ -7,11 +7,13 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/quorate/quorate/api"
 	"github.com/quorate/quorate/cmd/quorate/node"
@@ -33,11 +35,12 @@ type fresh struct {
 	peerAddr   string
 	apiListen  string
 	profile    string
-	force      bool
+	set        *pflag.FlagSet // which of the above were given
 }
 
 func (f *fresh) flags(cmd *cobra.Command) {
 	fs := cmd.Flags()
+	f.set = fs
 	fs.StringVarP(&f.config, "config", "c", "/etc/quorate/node.yaml", "node.yaml to write; used as it is when it exists")
 	fs.StringVar(&f.name, "name", "", "name of this node, such as eu-1; hard to change later")
 	fs.StringVar(&f.region, "region", "", "region of this node, such as eu-west")
@@ -53,7 +56,10 @@ func (f *fresh) flags(cmd *cobra.Command) {
 
 // nodeConfig returns the node.yaml to use, written first unless it exists.
 func (c *cli) nodeConfig(f *fresh) (*config.Node, error) {
-	if _, err := os.Stat(f.config); err == nil {
+	if kept, err := os.ReadFile(f.config); err == nil {
+		if err := f.agrees(string(kept)); err != nil {
+			return nil, err
+		}
 		return c.loadNode(f.config)
 	}
 	text, err := f.yaml()
@@ -71,6 +77,19 @@ func (c *cli) nodeConfig(f *fresh) (*config.Node, error) {
 	}
 	fmt.Fprintf(c.err, "wrote %s\n", f.config)
 	return c.loadNode(f.config)
+}
+
+// agrees refuses flags that an existing node.yaml would silently win over. The same
+// flags as when it was written are fine, so that the command can be repeated.
+func (f *fresh) agrees(kept string) error {
+	given := changedFlags(f.set, "name", "region", "role", "data-dir", "dns-listen", "dns-advertise", "peer-listen", "peer-advertise", "api-listen", "profile")
+	if len(given) == 0 {
+		return nil
+	}
+	if text, err := f.yaml(); err == nil && text == kept {
+		return nil
+	}
+	return usageError(fmt.Errorf("%s exists and is used as it is, so %s would do nothing: edit or remove the file, or leave the flags out", f.config, strings.Join(given, " ")))
 }
 
 // yaml returns the node.yaml that the flags describe.
@@ -142,7 +161,13 @@ Losing this host later loses nothing: every voter holds the authority's key.`,
 	return cmd
 }
 
+// userName is what may stand in the name of the token's file.
+var userName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+
 func (c *cli) initNode(f *fresh, user string) error {
+	if !userName.MatchString(user) {
+		return usageError(fmt.Errorf("--admin must be letters, digits, dots, hyphens and underscores, is %q", user))
+	}
 	if f.role != "voter" {
 		return usageError(errors.New("init makes the first voter; --role nonvoter is for join"))
 	}

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 
 	"github.com/spf13/cobra"
 
@@ -39,7 +42,7 @@ unless it exists; start the node with "quorate server" afterwards.`,
 			case errors.Is(err, mesh.ErrHasIdentity):
 				return codeError{client.ExitConflict, err}
 			case err != nil:
-				return err
+				return codeError{joinCode(err), err}
 			}
 			role := "nonvoter"
 			if cfg.Voter {
@@ -51,4 +54,19 @@ unless it exists; start the node with "quorate server" afterwards.`,
 	}
 	f.flags(cmd)
 	return cmd
+}
+
+// joinCode is the exit code of a join that did not come about.
+func joinCode(err error) int {
+	var (
+		dial   *net.OpError
+		record tls.RecordHeaderError
+	)
+	switch {
+	case errors.Is(err, mesh.ErrRefused), errors.Is(err, mesh.ErrWrongPeer):
+		return client.ExitForbidden
+	case errors.As(err, &dial), errors.As(err, &record), errors.Is(err, io.EOF):
+		return client.ExitNoQuorum
+	}
+	return client.ExitFailure
 }

@@ -37,7 +37,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	ran, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return client.ExitOK
 	}
@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	var quiet quietError
 	if !errors.As(err, &quiet) {
-		fmt.Fprintln(stderr, "quorate: "+strings.TrimSuffix(err.Error(), "\n"))
+		tell(stderr, ran, err)
 	}
 	return code
 }
@@ -61,6 +61,7 @@ func (c *cli) root() *cobra.Command {
 alive, and answers DNS for a delegated zone from that agreement.`,
 		Example: `  quorate dev                              try it on this machine
   quorate status                           what is up, as a quorum sees it`,
+		Version:           version,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
@@ -87,28 +88,27 @@ alive, and answers DNS for a delegated zone from that agreement.`,
 			root.AddCommand(cmd)
 		}
 	}
+	root.SetVersionTemplate("quorate {{.Version}}\n")
 	root.AddCommand(c.versionCommand())
+	root.SetHelpCommand(helpCommand())
 	markUsageErrors(root)
 	return root
 }
 
-// markUsageErrors makes wrong arguments of any command exit 2 and name its help.
-func markUsageErrors(cmd *cobra.Command) {
-	if check := cmd.Args; check != nil {
-		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			if err := check(cmd, args); err != nil {
-				if cmd.HasSubCommands() && len(args) > 0 {
-					err = fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
-					if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-						err = fmt.Errorf("%w; did you mean %s?", err, strings.Join(near, ", "))
-					}
-				}
-				return usageError(fmt.Errorf("%w (see: %s --help)", err, cmd.CommandPath()))
+// helpCommand is cobra's, except that a verb which does not exist is an error.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [VERB]...",
+		Short:   "Explain a verb",
+		Example: "  quorate help drain\n  quorate help config rollback",
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return usageError(fmt.Errorf("no verb %q (see: quorate --help)", strings.Join(args, " ")))
 			}
-			return nil
-		}
-	}
-	for _, sub := range cmd.Commands() {
-		markUsageErrors(sub)
+			found.InitDefaultHelpFlag()
+			return found.Help()
+		},
 	}
 }

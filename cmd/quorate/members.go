@@ -21,6 +21,9 @@ func (c *cli) memberTokenCommand() *cobra.Command {
   quorate members token --role nonvoter --for 10m`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if role != "voter" && role != "nonvoter" {
+				return usageError(fmt.Errorf("--role must be voter or nonvoter, is %q", role))
+			}
 			env, err := send[apitype.JoinToken](cmd.Context(), c, client.Request{
 				Method: http.MethodPost, Path: "/members/join-tokens",
 				Body: apitype.JoinTokenRequest{Role: role, For: life},

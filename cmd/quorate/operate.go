@@ -66,9 +66,12 @@ func (c *cli) saveBackup(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return err
 	}
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return usageError(fmt.Errorf("backup save %s: its folder cannot be used: %w", path, err))
+	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".backup-*")
 	if err != nil {
-		return fmt.Errorf("backup save: %w", err)
+		return fmt.Errorf("backup save %s: %w", path, err)
 	}
 	defer func() { _ = os.Remove(tmp.Name()) }() // gone already when the rename worked
 	_, err = cl.Backup(cmd.Context(), tmp)
@@ -88,7 +91,7 @@ func (c *cli) saveBackup(cmd *cobra.Command, path string) error {
 func (c *cli) inspectBackup(path string) error {
 	st, err := readSnapshot(path)
 	if err != nil {
-		return usageError(fmt.Errorf("backup inspect: %w", err))
+		return usageError(fmt.Errorf("backup inspect: %s", oneLine(err)))
 	}
 	return c.showBackup(path, st)
 }
@@ -146,30 +149,36 @@ them.`,
   quorate query web.gslb.example.com AAAA @[2001:db8::53]:53`,
 		Args: cobra.RangeArgs(1, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, qtype, server := args[0], "A", ""
-			for _, a := range args[1:] {
-				if s, ok := strings.CutPrefix(a, "@"); ok {
-					server = s
-				} else {
-					qtype = a
-				}
+			name, qtype, server, err := question(args)
+			if err != nil {
+				return usageError(err)
 			}
 			servers, err := c.queryServers(server)
 			if err != nil {
 				return err
 			}
+			if cmd.Flags().Changed("timeout") {
+				o.Timeout = c.timeout
+			}
+			answered := 0
 			for _, s := range servers {
 				r, err := dnsclient.Query(cmd.Context(), s, name, qtype, o)
-				if err != nil {
-					if len(servers) > 1 {
-						fmt.Fprintln(c.err, err)
-						continue
-					}
+				switch {
+				case errors.Is(err, dnsclient.ErrQuestion):
+					return usageError(err)
+				case err != nil && len(servers) == 1:
 					return codeError{client.ExitNoQuorum, err}
+				case err != nil:
+					fmt.Fprintln(c.err, err)
+					continue
 				}
+				answered++
 				if err := c.showReply(r); err != nil {
 					return err
 				}
+			}
+			if answered == 0 {
+				return codeError{client.ExitNoQuorum, errors.New("no server answered")}
 			}
 			return nil
 		},
@@ -177,6 +186,25 @@ them.`,
 	cmd.Flags().BoolVar(&o.TCP, "tcp", false, "ask over TCP")
 	cmd.Flags().BoolVar(&o.NSID, "nsid", false, "ask which node answers")
 	return cmd
+}
+
+// question splits NAME [TYPE] [@SERVER], in any order after the name.
+func question(args []string) (name, qtype, server string, err error) {
+	name = args[0]
+	for _, a := range args[1:] {
+		into := &qtype
+		if s, ok := strings.CutPrefix(a, "@"); ok {
+			into, a = &server, s
+		}
+		if a == "" || *into != "" {
+			return "", "", "", fmt.Errorf("query needs NAME [TYPE] [@SERVER], got %q", args)
+		}
+		*into = a
+	}
+	if strings.HasPrefix(name, "@") {
+		return "", "", "", fmt.Errorf("query needs the name first: NAME [TYPE] [@SERVER], got %q", args)
+	}
+	return name, firstOf(qtype, "A"), server, nil
 }
 
 // queryServers resolves @SERVER: an address, a node of the demo, or nothing: then
@@ -245,7 +273,11 @@ func (c *cli) nodeCommand() *cobra.Command {
 			if err := consensus.CheckStore(args[0]); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintln(c.out, "ok")
+			text := "ok"
+			if _, err := os.Stat(filepath.Join(args[0], "raft.db")); err != nil {
+				text = "ok: there is no store in " + args[0] + " yet"
+			}
+			_, err := fmt.Fprintln(c.out, text)
 			return err
 		},
 	})

@@ -97,3 +97,11 @@ func yesNo(b bool) string {
 }
 
 func percent(p float64) string { return fmt.Sprintf("%.0f%%", p) }
+
+// orEmpty makes nothing an empty list: in JSON a list is never null.
+func orEmpty[T any](all []T) []T {
+	if all == nil {
+		return []T{}
+	}
+	return all
+}

@@ -38,7 +38,7 @@ func (c *cli) serverCommand() *cobra.Command {
 				Log: newLogger(c.err, cfg.Log, level), Level: level,
 			})
 			if err != nil {
-				return err
+				return startError(path, err)
 			}
 			return n.Run(cmd.Context())
 		},
@@ -51,6 +51,9 @@ func (c *cli) serverCommand() *cobra.Command {
 // loadNode reads node.yaml. A key without behaviour is refused by name: to ignore
 // it would be to promise what this version does not do.
 func (c *cli) loadNode(path string) (*config.Node, error) {
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return nil, usageError(fmt.Errorf("%s does not exist; make it with quorate init or quorate join, or name another with -c FILE", path))
+	}
 	cfg, errs, warnings := config.LoadNode(path)
 	if len(errs) > 0 {
 		fmt.Fprint(c.err, config.Format(errs))

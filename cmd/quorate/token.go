@@ -38,6 +38,9 @@ func (c *cli) tokenCreateCommand() *cobra.Command {
   quorate token create ci --groups platform --sources 192.0.2.0/24`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(groups) == 0 {
+				fmt.Fprintln(c.err, "without --groups the token is in no role and may do nothing; built-in roles are viewer, operator, approver, admin")
+			}
 			env, err := send[apitype.Token](cmd.Context(), c, client.Request{
 				Method: http.MethodPost, Path: "/tokens",
 				Body: apitype.TokenRequest{User: args[0], Groups: groups, For: life, Sources: sources},

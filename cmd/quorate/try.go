@@ -51,22 +51,25 @@ verb talks to it.`,
 			if cmd.Context().Err() != nil {
 				return nil // Ctrl-C is how it ends
 			}
-			return err
+			return plainOrder(err)
 		},
 	}
 	cmd.Flags().IntVar(&nodes, "nodes", 3, "how many nodes")
 	cmd.Flags().BoolVar(&verbose, "verbose", false, "print the nodes' logs")
-	for _, o := range []struct{ use, short, example string }{
-		{"toggle CLUSTER up|down", "Switch a fake cluster", "quorate dev toggle eu down\n  quorate dev toggle eu up"},
-		{"blind NODE CLUSTER", "Drop one node's probes of one cluster", "quorate dev blind ap-1 eu\n  quorate dev heal"},
-		{"cut NODE|all", "Cut a node off from its peers", "quorate dev cut us-1\n  quorate dev cut all"},
-		{"heal", "Undo every blind and cut", "quorate dev heal\n  quorate dev heal && quorate status"},
-		{"kill NODE|all", "End a node", "quorate dev kill us-1\n  quorate dev kill all"},
-		{"start NODE|all", "Start a node again", "quorate dev start us-1\n  quorate dev start all"},
+	for _, o := range []struct {
+		use, short, example string
+		args                cobra.PositionalArgs
+	}{
+		{"toggle CLUSTER up|down", "Switch a fake cluster", "quorate dev toggle eu down\n  quorate dev toggle eu up", cobra.ExactArgs(2)},
+		{"blind NODE CLUSTER", "Drop one node's probes of one cluster", "quorate dev blind ap-1 eu\n  quorate dev heal", cobra.ExactArgs(2)},
+		{"cut NODE...|all", "Cut a node off from its peers", "quorate dev cut us-1\n  quorate dev cut all", cobra.MinimumNArgs(1)},
+		{"heal", "Undo every blind and cut", "quorate dev heal\n  quorate dev heal && quorate status", cobra.NoArgs},
+		{"kill NODE...|all", "End a node", "quorate dev kill us-1\n  quorate dev kill all", cobra.MinimumNArgs(1)},
+		{"start NODE...|all", "Start a node again", "quorate dev start us-1\n  quorate dev start all", cobra.MinimumNArgs(1)},
 	} {
 		verb, _, _ := strings.Cut(o.use, " ")
 		cmd.AddCommand(&cobra.Command{
-			Use: o.use, Short: o.short, Example: "  " + o.example, Args: cobra.ArbitraryArgs,
+			Use: o.use, Short: o.short, Example: "  " + o.example, Args: o.args,
 			RunE: func(cmd *cobra.Command, args []string) error { return c.order(cmd.Context(), verb, args) },
 		})
 	}
@@ -95,9 +98,17 @@ func (c *cli) order(ctx context.Context, verb string, args []string) error {
 	defer cancel()
 	done, err := dev.Send(ctx, demo.Demo.Control, dev.Order{Verb: verb, Args: args})
 	if err != nil {
-		return err
+		return plainOrder(err)
 	}
 	_, err = fmt.Fprintln(c.out, done)
+	return err
+}
+
+// plainOrder keeps what is wrong with an order and drops that it is one.
+func plainOrder(err error) error {
+	if errors.Is(err, dev.ErrUsage) {
+		return usageError(errors.New(strings.TrimPrefix(err.Error(), dev.ErrUsage.Error()+": ")))
+	}
 	return err
 }
 

@@ -8,6 +8,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"time"
 )
@@ -20,6 +21,9 @@ type Options struct {
 	NoEDNS  bool          // leave OPT out
 	NSID    bool          // ask which node answers
 }
+
+// ErrQuestion marks a name or type that nobody can be asked for.
+var ErrQuestion = errors.New("cannot ask")
 
 // Reply is what came back.
 type Reply struct {

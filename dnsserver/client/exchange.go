@@ -79,11 +79,11 @@ func (c *Client) Query(ctx context.Context, name, qtype string, opts Options) (*
 func question(name, qtype string, opts Options) (*dns.Msg, error) {
 	t, ok := dns.StringToType[strings.ToUpper(qtype)]
 	if !ok {
-		return nil, fmt.Errorf("record type must be one such as A or AAAA, is %q", qtype)
+		return nil, fmt.Errorf("%w: record type must be one such as A or AAAA, is %q", ErrQuestion, qtype)
 	}
 	fqdn := dns.Fqdn(name)
 	if _, ok := dns.IsDomainName(fqdn); !ok || name == "" {
-		return nil, fmt.Errorf("name must be a domain name, is %q", name)
+		return nil, fmt.Errorf("%w: name must be a domain name, is %q", ErrQuestion, name)
 	}
 	q := new(dns.Msg)
 	q.Id = dns.Id()
