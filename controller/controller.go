@@ -52,7 +52,7 @@ type Config struct {
 	Store      Store
 	Propose    Propose
 	Lease      time.Duration         // zero: LeaseWAN
-	Log        *slog.Logger          // nil: none
+	Log        *slog.Logger          // carries the node's name; nil: none
 	Registerer prometheus.Registerer // nil: none
 
 	// Duties run beside the loop while it leads; each ends when its context does.
@@ -85,7 +85,7 @@ func New(cfg Config) *Controller {
 	if cfg.Clock == nil {
 		cfg.Clock = bootClock()
 	}
-	c := &Controller{cfg: cfg, log: cfg.Log.With(keyNode, cfg.Name), actor: "node/" + cfg.Name}
+	c := &Controller{cfg: cfg, log: cfg.Log, actor: "node/" + cfg.Name}
 	c.metrics = newMetrics(cfg.Registerer, cfg.Store)
 	return c
 }

@@ -5,7 +5,6 @@ const (
 	keyErr      = "err"
 	keyGap      = "gap"
 	keyIndex    = "index"
-	keyNode     = "node"
 	keyObserver = "observer"
 	keyReason   = "reason"
 	keyService  = "service"

@@ -82,7 +82,7 @@ func newLab(t *testing.T) *lab {
 	}
 	l.ctl = New(Config{
 		Name: "eu-1", Store: l.store, Lease: LeaseLAN, Clock: l.clock,
-		Log: slog.New(slog.NewTextHandler(&l.out, nil)),
+		Log: slog.New(slog.NewTextHandler(&l.out, nil)).With("node", "eu-1"),
 		Propose: func(_ context.Context, cmd statestore.Command, actor string) (statestore.Result, error) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
