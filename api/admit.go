@@ -33,6 +33,7 @@ type call struct {
 	stale   bool
 	leader  string
 	remote  string
+	header  http.Header // of the answer; nil when it is not one of /v1
 }
 
 type callKey struct{}
@@ -55,7 +56,8 @@ func (s *Server) admit(api huma.API) func(huma.Context, func(huma.Context)) {
 			s.writeProblem(w, r, p)
 			return
 		}
-		s.setHeaders(w.Header(), c)
+		c.header = w.Header()
+		s.setHeaders(c.header, c)
 		if c.key != "" {
 			w.Header().Set(apitype.HeaderIdempotency, c.key)
 		}
@@ -139,6 +141,15 @@ func (s *Server) readIndex(ctx context.Context) *apitype.Problem {
 	return nil
 }
 
+// now is the later of log time, which stands still while nothing is written, and
+// this node's clock.
+func (s *Server) now(st *statestore.State) time.Time {
+	if now := s.cfg.Now(); now.After(st.Now) {
+		return now
+	}
+	return st.Now
+}
+
 // loadState takes the state an answer is made of, and how old it may be. The age
 // is read first: the answer is never older than it says (I11).
 func (s *Server) loadState(c *call) {
@@ -148,6 +159,9 @@ func (s *Server) loadState(c *call) {
 	c.asOf = now.Add(-q.Stale).UTC()
 	c.leader = q.Leader
 	c.stale = !q.HasQuorum
+	if c.header != nil {
+		s.setHeaders(c.header, c) // after a write they tell of the state it made
+	}
 }
 
 func (s *Server) setHeaders(h http.Header, c *call) {

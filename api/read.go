@@ -71,7 +71,7 @@ func (s *Server) readRoutes(api huma.API) {
 			var items []apitype.Service
 			for _, name := range sortedKeys(c.st.Spec.Services) {
 				if can(c.st, c.p, statestore.CanRead, name) {
-					items = append(items, serviceView(c.st, name))
+					items = append(items, serviceView(c.st, s.now(c.st), name))
 				}
 			}
 			return envelope(c, "service", items...), nil
@@ -82,7 +82,7 @@ func (s *Server) readRoutes(api huma.API) {
 			if err := s.seeService(c, in.Name); err != nil {
 				return nil, err
 			}
-			return envelope(c, "service", serviceView(c.st, in.Name)), nil
+			return envelope(c, "service", serviceView(c.st, s.now(c.st), in.Name)), nil
 		})
 	huma.Register(api, operation(http.MethodGet, "/services/{name}/votes", "votes", "Every observer's vote on a service's targets", statestore.CanRead, http.StatusNotFound),
 		func(ctx context.Context, in *votesInput) (*output[apitype.TargetVotes], error) {
@@ -126,9 +126,9 @@ func (s *Server) seeService(c *call, name string) error {
 	return allow(c.st, c.p, statestore.CanRead, name)
 }
 
-func serviceView(st *statestore.State, name string) apitype.Service {
+func serviceView(st *statestore.State, now time.Time, name string) apitype.Service {
 	out := apitype.Service{
-		ServiceSummary: serviceSummary(st, name),
+		ServiceSummary: serviceSummary(st, now, name),
 		Definition:     st.Spec.Services[name],
 		Targets:        []apitype.TargetVotes{},
 	}
@@ -167,7 +167,7 @@ func (s *Server) status(c *call) apitype.Status {
 	}
 	for _, name := range sortedKeys(st.Spec.Services) {
 		if can(st, c.p, statestore.CanRead, name) {
-			out.Services = append(out.Services, serviceSummary(st, name))
+			out.Services = append(out.Services, serviceSummary(st, s.now(st), name))
 		}
 	}
 	for _, name := range sortedKeys(st.Spec.Clusters) {

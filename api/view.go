@@ -80,7 +80,7 @@ func targetsView(st *statestore.State, targets map[health.Target]*statestore.Tar
 }
 
 // serviceSummary returns what a service answers now.
-func serviceSummary(st *statestore.State, name string) apitype.ServiceSummary {
+func serviceSummary(st *statestore.State, now time.Time, name string) apitype.ServiceSummary {
 	svc, ss := st.Spec.Services[name], st.Services[name]
 	out := apitype.ServiceSummary{
 		Name: name, Kind: "stateless", Policy: string(svc.Policy.Type),
@@ -94,7 +94,7 @@ func serviceSummary(st *statestore.State, name string) apitype.ServiceSummary {
 	}
 	r := ss.Rotation
 	out.Rotation, out.RotationAt = r.Number, r.At
-	if st.Now.Before(r.Clears) {
+	if now.Before(r.Clears) {
 		out.ClearsAt = r.Clears
 	}
 	out.V4 = shares(st, name, r.V4, netip.Addr.Is4)

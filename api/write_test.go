@@ -23,6 +23,7 @@ func TestARepeatedKeyDoesTheActOnce(t *testing.T) {
 	first := r.post("/v1/clusters/eu/drain", `{"reason":"r"}`, "Idempotency-Key", "k-1")
 	require.Equal(t, "k-1", first.header.Get("Idempotency-Key"))
 	act := items[apitype.Act](t, first)[0]
+	require.Equal(t, fmt.Sprint(act.Index), first.header.Get("Quorate-Index"), "the headers tell of the state after the act")
 	// What the drain carries is planned anew, from another state: it is the same
 	// request all the same.
 	r.votes(2, false, map[health.ObserverID][]string{"eu-1": {"dr"}, "us-1": {"dr"}})
