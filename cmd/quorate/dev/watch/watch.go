@@ -22,6 +22,7 @@ type Config struct {
 	Name    string            // question, of type A
 	Rate    int               // queries a second to each node
 	Timeout time.Duration     // of one query; zero: 1 s
+	Lanes   int               // questions to one node that may be open at once; zero: 4
 	Truth   *Truth
 
 	// Settle is how long an answer that looks wrong waits for the commit that
@@ -54,6 +55,7 @@ type Watcher struct {
 	counts map[string]*Counts
 	good   map[string]time.Time // of each node's last answer
 	away   map[string]bool      // nodes known to be dead: their silence is no gap
+	back   map[string]time.Time // when each node that was away was to answer again
 	doubts []doubt              // oldest first
 }
 
@@ -70,6 +72,9 @@ func New(cfg Config) *Watcher {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = time.Second
 	}
+	if cfg.Lanes == 0 {
+		cfg.Lanes = 4
+	}
 	if cfg.Settle == 0 {
 		cfg.Settle = time.Second
 	}
@@ -78,7 +83,7 @@ func New(cfg Config) *Watcher {
 			return dnsclient.Dial(ctx, server)
 		}
 	}
-	w := &Watcher{cfg: cfg, counts: map[string]*Counts{}, good: map[string]time.Time{}, away: map[string]bool{}}
+	w := &Watcher{cfg: cfg, counts: map[string]*Counts{}, good: map[string]time.Time{}, away: map[string]bool{}, back: map[string]time.Time{}}
 	for node := range cfg.Servers {
 		w.counts[node] = &Counts{}
 	}
@@ -95,12 +100,10 @@ func (w *Watcher) Run(ctx context.Context) error {
 	return nil
 }
 
-// lanes is how many questions to one node may be open at once, so that a node
-// that does not answer is still asked at the full rate.
-const lanes = 4
-
-// askOne keeps the rate towards one node, on a few lanes.
+// askOne keeps the rate towards one node, on a few lanes: so that a slow answer
+// does not delay the next question.
 func (w *Watcher) askOne(ctx context.Context, node, server string) {
+	lanes := w.cfg.Lanes
 	every := time.Duration(lanes) * time.Second / time.Duration(w.cfg.Rate)
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -112,7 +115,7 @@ func (w *Watcher) askOne(ctx context.Context, node, server string) {
 				return
 			}
 			defer func() { _ = client.Close() }() // nothing was buffered
-			next := time.Now().Add(every * time.Duration(lane) / lanes)
+			next := time.Now().Add(every * time.Duration(lane) / time.Duration(lanes))
 			for {
 				select {
 				case <-ctx.Done():
@@ -142,7 +145,7 @@ func (w *Watcher) note(node string, reply *dnsclient.Reply, err error, asked tim
 	w.settleLocked(now)
 	c := w.counts[node]
 	switch {
-	case err != nil && w.away[node]:
+	case err != nil && (w.away[node] || asked.Before(w.back[node])):
 		return
 	case err != nil:
 		c.Missing++
@@ -204,7 +207,8 @@ func (w *Watcher) Back(node string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.away, node)
-	w.good[node] = time.Now()
+	now := time.Now()
+	w.good[node], w.back[node] = now, now
 }
 
 // Counts returns what each node did so far. The gap includes the one still open.
