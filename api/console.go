@@ -325,6 +325,9 @@ func cell(targets []apitype.TargetVotes, observer string) console.Cell {
 		if first || rank(v.Side) > rank(shown) {
 			shown, first = v.Side, false
 			out.Text, out.Since = v.Reason, v.Since
+			if v.Side == health.Up {
+				out.Text = "" // "up ok" says it twice
+			}
 		}
 	}
 	if first {
