@@ -15,7 +15,7 @@ func edited(edit func(*Spec)) *Spec {
 	return sp
 }
 
-// with4 returns a command's rotation edited.
+// rotateEdited returns a good Rotate after edit.
 func (r *rig) rotateEdited(edit func(*Rotate)) Rotate {
 	c := r.rotate("dr", "us")
 	edit(&c)
