@@ -32,9 +32,13 @@ func (c *cli) serverCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			source, err := os.ReadFile(path)
+			if err != nil {
+				return fmt.Errorf("read node.yaml: %w", err)
+			}
 			level := new(slog.LevelVar)
 			n, err := node.Open(cfg, node.Options{
-				Version: version, Socket: socket, CheckStore: checkStoreApart,
+				Version: version, Source: string(source), Socket: socket, CheckStore: checkStoreApart,
 				Log: newLogger(c.err, cfg.Log, level), Level: level,
 			})
 			if err != nil {

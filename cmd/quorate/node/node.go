@@ -33,6 +33,7 @@ import (
 // Options are what a node needs beside its node.yaml. The zero value works.
 type Options struct {
 	Version string
+	Source  string // text of node.yaml, for people to look at; it holds no secret's value
 	Socket  string // unix socket of the API; empty: SocketPath of the data directory
 
 	// WrapProbe and WrapPeer wrap how probes and peer links connect: the two
