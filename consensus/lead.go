@@ -50,7 +50,7 @@ func (s *session) beginReign() {
 	r := &reign{term: term, ready: make(chan struct{}), lost: make(chan struct{})}
 	n.reign.Store(r)
 	n.metrics.leaderChanges.Inc()
-	n.log.Info("leading", "node", n.cfg.Name, "term", term)
+	n.log.Info("leading", "term", term)
 	s.noteLeader()
 	n.setLeader(n.leader.Load().name, true)
 	s.wg.Go(func() {
@@ -70,7 +70,7 @@ func (n *Node) endReign() {
 	}
 	n.stamp.follow()
 	close(r.lost)
-	n.log.Info("no longer leading", "node", n.cfg.Name, "term", r.term)
+	n.log.Info("no longer leading", "term", r.term)
 	n.setLeader(n.leader.Load().name, true)
 }
 

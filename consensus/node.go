@@ -286,7 +286,7 @@ func (n *Node) park(reason error) {
 		return
 	}
 	close(n.parkedCh)
-	n.log.Error("consensus parked; dns goes on", "node", n.cfg.Name, "err", reason)
+	n.log.Error("consensus parked; dns goes on", "err", reason)
 }
 
 // Parked says why consensus has stopped on this node; empty while it runs.
@@ -342,7 +342,7 @@ func (n *Node) setLeader(name string, again bool) {
 	if name != "" && name != n.cfg.Name {
 		n.metrics.leaderChanges.Inc()
 	}
-	n.log.Info("leader changed", "node", n.cfg.Name, "leader", name, "was", old.name)
+	n.log.Info("leader changed", "leader", name, "was", old.name)
 }
 
 // IsLeader reports whether this node leads and holds its lease.

@@ -209,7 +209,7 @@ func (n *Node) supervise(s *session) {
 		case <-n.ctx.Done():
 		case parked = <-s.failed:
 		case reason = <-n.restarts:
-			n.log.Error("restarting raft", "node", n.cfg.Name, "err", reason)
+			n.log.Error("restarting raft", "err", reason)
 		}
 		n.current.Store(nil)
 		if parked != nil {

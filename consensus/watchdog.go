@@ -140,7 +140,7 @@ func (s *session) watchMembership(servers []raft.Server) {
 		s.watch.member = true
 	case s.watch.member && len(servers) > 0:
 		s.watch.member = false
-		s.n.log.Warn("no longer a member", "node", s.n.cfg.Name, "id", string(s.n.id))
+		s.n.log.Warn("no longer a member", "id", string(s.n.id))
 	}
 }
 

@@ -201,3 +201,12 @@ func TestDrainOfOneService(t *testing.T) {
 	r.must(ApplySpec{Base: 2, Spec: testSpec()})
 	require.Nil(t, r.st().Clusters["eu"].Drain)
 }
+
+func TestAJoinTokenEndsOnAQuietLog(t *testing.T) {
+	r := running(t)
+	require.False(t, r.st().Deadlines())
+	r.must(PutJoinToken{ID: "j", Hash: [32]byte{1}, Role: Voter, For: time.Hour})
+	require.True(t, r.st().Deadlines(), "without a tick log time stands still")
+	require.NoError(t, r.doMeta(Tick{}, Meta{Elapsed: time.Hour}))
+	require.False(t, r.st().Deadlines(), "an ended token needs no more ticks")
+}

@@ -44,5 +44,12 @@ func (st *State) Deadlines() bool {
 			return true
 		}
 	}
+	// A join token is good for minutes on an otherwise quiet log, where without a
+	// Tick it would be good for ever.
+	for _, t := range st.JoinTokens {
+		if !passed(st.Now, t.Expires) {
+			return true
+		}
+	}
 	return false
 }
