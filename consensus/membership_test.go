@@ -62,7 +62,7 @@ func TestALaterLeaderPromotesWhomTheStateWantsToVote(t *testing.T) {
 func TestANonvoterNeverStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := consensustest.New(t, 4, consensustest.Options{Nonvoters: 1})
-		leader := c.WaitLeader()
+		c.WaitLeader()
 		c.Propose("n4", token(1))
 		for _, name := range c.Names()[:3] {
 			c.Kill(name)
@@ -73,8 +73,7 @@ func TestANonvoterNeverStands(t *testing.T) {
 		for _, name := range c.Names()[:3] {
 			c.Restart(name)
 		}
-		leader = c.WaitLeader()
-		c.Propose(leader, token(2))
+		c.Propose(c.WaitLeader(), token(2))
 		c.Settle()
 	})
 }

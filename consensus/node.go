@@ -13,13 +13,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
 	"log/slog"
 	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
-
 	"time"
 
 	"github.com/hashicorp/raft"

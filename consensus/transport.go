@@ -93,7 +93,7 @@ func (l *streamLayer) Dial(id raft.ServerAddress, timeout time.Duration) (net.Co
 	}
 	hello := append(append([]byte{byte(len(id))}, id...), byte(len(l.n.id)))
 	hello = append(hello, l.n.id...)
-	if err := c.SetDeadline(time.Now().Add(timeout)); err == nil {
+	if err = c.SetDeadline(time.Now().Add(timeout)); err == nil {
 		_, err = c.Write(hello)
 	}
 	if err != nil {

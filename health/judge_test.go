@@ -74,7 +74,10 @@ func TestJudge(t *testing.T) {
 
 func TestDecidingVotesAreThoseOfTheRegionsThatDecided(t *testing.T) {
 	ballots := []Ballot{
-		{"us-1", "us", Down, "timeout"}, b("eu", Down), b2("eu", Up), {"eu-3", "eu", Down, "refused"}, b("ap", Up),
+		{"us-1", "us", Down, "timeout"},
+		b("eu", Down), b2("eu", Up),
+		{"eu-3", "eu", Down, "refused"},
+		b("ap", Up),
 		// A region that is divided, with one observer on the winning side.
 		b("sa", Down), b2("sa", Up),
 		b("af", Down),

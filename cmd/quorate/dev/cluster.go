@@ -76,13 +76,6 @@ func (c *fakeCluster) down() {
 	<-done
 }
 
-// isUp reports whether the cluster serves.
-func (c *fakeCluster) isUp() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.server != nil
-}
-
 // clusterPorts bounds the search for a port that every cluster can bind.
 const clusterPorts = 200
 

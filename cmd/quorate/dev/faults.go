@@ -52,19 +52,6 @@ func (f *faults) heal() {
 	clear(f.cut)
 }
 
-// list returns what is broken now, for people: "blind ap-1 eu", "cut us-1".
-func (f *faults) list() (blind [][2]string, cut []string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for b := range f.blind {
-		blind = append(blind, b)
-	}
-	for n := range f.cut {
-		cut = append(cut, n)
-	}
-	return blind, cut
-}
-
 // dialFunc has the shape of net.Dialer.DialContext.
 type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
 
