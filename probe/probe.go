@@ -41,6 +41,10 @@ type Config struct {
 	// WrapDial wraps how probes and canaries connect. Nil: as they are.
 	WrapDial func(next DialFunc) DialFunc
 
+	// Clock is monotonic time, suspend included. Nil: the system's. Tests that run
+	// on virtual time set it.
+	Clock func() time.Duration
+
 	Log        *slog.Logger          // nil: none
 	Registerer prometheus.Registerer // nil: no metrics
 }
@@ -88,6 +92,9 @@ func New(cfg Config) *Prober {
 		bootTime:   bootTime,
 		votes:      map[health.Target]health.Vote{},
 		changed:    make(chan struct{}),
+	}
+	if cfg.Clock != nil {
+		p.bootTime = cfg.Clock
 	}
 	p.newChecker = p.runner.newChecker
 	p.measure = func(ctx context.Context, pr Probe, c checker) outcome {

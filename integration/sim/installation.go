@@ -38,7 +38,7 @@ type options struct {
 	spec    *statestore.Spec
 	profile consensus.Profile
 	storage func(node string, s *consensus.Storage) *consensus.Storage
-	real    func(i *installation, n *node) votes // nil: scripted votes
+	probers bool // real probers on a world of their own, instead of scripted votes
 }
 
 // installation is a running installation. It belongs to the test's goroutine.
@@ -49,6 +49,7 @@ type installation struct {
 	nodes map[string]*node
 	start time.Time
 	watch *watch
+	world *world
 
 	// ended stops what accompanies the installation.
 	ended  context.Context
@@ -77,7 +78,7 @@ func assemble(t *testing.T, opts options) *installation {
 	if opts.profile == (consensus.Profile{}) {
 		opts.profile = consensus.LAN()
 	}
-	i := &installation{t: t, opts: opts, nodes: map[string]*node{}, start: time.Now(), watch: newWatch(t)}
+	i := &installation{t: t, opts: opts, nodes: map[string]*node{}, start: time.Now(), watch: newWatch(t), world: newWorld()}
 	i.ended, i.cancel = context.WithCancel(context.Background())
 	for k := range opts.nodes {
 		n := &node{i: i, name: fmt.Sprintf("n%d", k+1), region: regions[k]}
@@ -235,6 +236,7 @@ func (i *installation) propose(node string, cmd statestore.Command) error {
 
 // cluster switches a cluster for every observer that is not blind to it.
 func (i *installation) cluster(name string, side health.Side) {
+	i.world.set(name, side)
 	for _, n := range i.all() {
 		n.sight.set(name, side)
 	}

@@ -35,11 +35,7 @@ type node struct {
 	offset  time.Duration
 	paused  time.Duration // added to the clock of a leader that stood still
 	holding chan struct{} // nil: entries are applied as they come
-}
-
-// votes is an observer's opinion: scripted, or a real prober's.
-type votes interface {
-	probe.Votes
+	nap     time.Duration // for the prober's loop to stand still, once
 }
 
 // wire builds and starts what cmd/quorate/node builds around Raft.
@@ -70,9 +66,11 @@ func (n *node) wire() {
 		}
 		return json.Marshal(reply)
 	})
-	var opinion votes = n.sight
-	if n.i.opts.real != nil {
-		opinion = n.i.opts.real(n.i, n)
+	ctx, cancel := context.WithCancel(context.Background())
+	n.cancel = cancel
+	var opinion probe.Votes = n.sight
+	if n.i.opts.probers {
+		opinion = n.probe(ctx)
 	}
 	reporter := probe.NewReporter(probe.ReporterConfig{
 		Votes:         opinion,
@@ -81,14 +79,9 @@ func (n *node) wire() {
 		TableIndex:    n.tables.index,
 		LeaderChanged: raft.LeaderChanged,
 	})
-	ctx, cancel := context.WithCancel(context.Background())
-	n.cancel = cancel
 	n.wg.Go(func() { _ = raft.Lead(ctx, n.control.Run) }) // ends with ctx or the node
 	n.wg.Go(func() { _ = reporter.Run(ctx) })             // always nil
 	n.wg.Go(func() { n.tables.run(ctx, n.view) })
-	if r, ok := opinion.(interface{ Run(context.Context) error }); ok {
-		n.wg.Go(func() { _ = r.Run(ctx) }) // always nil
-	}
 }
 
 // leaderSink takes reports to the leader, whoever that is.
