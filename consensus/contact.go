@@ -163,9 +163,9 @@ func (s *session) ping(srv raft.Server, p *peer) {
 	switch {
 	case up == was || n.ctx.Err() != nil:
 	case up:
-		n.log.Info("member reachable", "peer", srv.ID)
+		n.log.Info("member reachable", keyPeer, srv.ID)
 	default:
-		n.log.Warn("member unreachable", "peer", srv.ID, "err", err)
+		n.log.Warn("member unreachable", keyPeer, srv.ID, keyErr, err)
 	}
 }
 

@@ -50,7 +50,7 @@ func (s *session) beginReign() {
 	r := &reign{term: term, ready: make(chan struct{}), lost: make(chan struct{})}
 	n.reign.Store(r)
 	n.metrics.leaderChanges.Inc()
-	n.log.Info("leading", "term", term)
+	n.log.Info("leading", keyTerm, term)
 	s.noteLeader()
 	n.setLeader(n.leader.Load().name, true)
 	s.wg.Go(func() {
@@ -70,7 +70,7 @@ func (n *Node) endReign() {
 	}
 	n.stamp.follow()
 	close(r.lost)
-	n.log.Info("no longer leading", "term", r.term)
+	n.log.Info("no longer leading", keyTerm, r.term)
 	n.setLeader(n.leader.Load().name, true)
 }
 
@@ -150,7 +150,7 @@ func (n *Node) leadOnce(ctx context.Context, r *reign, duties func(context.Conte
 		if ctx.Err() != nil || r.over() {
 			return
 		}
-		n.log.Warn("leader duties failed", "term", r.term, "failures", failures, "err", err)
+		n.log.Warn("leader duties failed", keyTerm, r.term, keyFailures, failures, keyErr, err)
 		if failures == maxFailures {
 			n.restart(fmt.Sprintf("leader duties failed %d times in term %d: %v", failures, r.term, err))
 			select {

@@ -194,11 +194,11 @@ func (s *session) promote(servers []raft.Server) {
 			defer n.changeMu.Unlock()
 			err := s.committed(s.ctx, s.raft.AddVoter(srv.ID, srv.Address, 0, n.cfg.Profile.Propose))
 			if err != nil {
-				n.log.Warn("promote to voter", "peer", srv.ID, "err", err)
+				n.log.Warn("not promoted to voter", keyPeer, srv.ID, keyErr, err)
 				return
 			}
 			s.want(srv.ID, false)
-			n.log.Info("promoted to voter", "peer", srv.ID, "term", r.term)
+			n.log.Info("promoted to voter", keyPeer, srv.ID, keyTerm, r.term)
 		})
 		return
 	}

@@ -284,7 +284,7 @@ func (n *Node) park(reason error) {
 		return
 	}
 	close(n.parkedCh)
-	n.log.Error("consensus parked; dns goes on", "err", reason)
+	n.log.Error("consensus parked; dns goes on", keyErr, reason)
 }
 
 // Parked says why consensus has stopped on this node; empty while it runs.
@@ -340,7 +340,7 @@ func (n *Node) setLeader(name string, again bool) {
 	if name != "" && name != n.cfg.Name {
 		n.metrics.leaderChanges.Inc()
 	}
-	n.log.Info("leader changed", "leader", name, "was", old.name)
+	n.log.Info("leader changed", keyLeader, name, keyWas, old.name)
 }
 
 // IsLeader reports whether this node leads and holds its lease.

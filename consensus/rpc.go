@@ -129,7 +129,7 @@ func (r *rpc) serve(c net.Conn) {
 			return
 		}
 		if len(frame) < 5 || len(frame) < 5+int(frame[4]) {
-			r.n.log.Warn("malformed rpc request", "peer", from)
+			r.n.log.Warn("malformed rpc request", keyPeer, from)
 			return
 		}
 		timeout := time.Duration(binary.BigEndian.Uint32(frame)) * time.Millisecond
@@ -161,7 +161,7 @@ func (r *rpc) run(ctx context.Context, from, method string, body []byte) (out []
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			r.n.log.Error("rpc handler panicked", "method", method, "peer", from, "panic", p, "stack", string(debug.Stack()))
+			r.n.log.Error("rpc handler panicked", keyMethod, method, keyPeer, from, keyPanic, p, keyStack, string(debug.Stack()))
 			err = fmt.Errorf("%s panicked", method)
 		}
 	}()

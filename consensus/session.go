@@ -209,14 +209,14 @@ func (n *Node) supervise(s *session) {
 		case <-n.ctx.Done():
 		case parked = <-s.failed:
 		case reason = <-n.restarts:
-			n.log.Error("restarting raft", "err", reason)
+			n.log.Error("raft starts again", keyReason, reason)
 		}
 		n.current.Store(nil)
 		if parked != nil {
 			n.park(parked)
 		}
 		if err := s.close(); err != nil && parked == nil {
-			n.log.Warn("stop raft", "err", err)
+			n.log.Warn("raft did not stop cleanly", keyErr, err)
 		}
 		n.setLeader("", false)
 		if parked != nil || n.ctx.Err() != nil || n.pause(n.ctx, restartPause*n.cfg.Profile.Election) != nil {

@@ -137,7 +137,7 @@ func (l *streamLayer) welcome(c net.Conn) {
 	}
 	if err := l.greeted(c); err != nil {
 		if l.ctx.Err() == nil && !errors.Is(err, io.EOF) {
-			l.n.log.Warn("raft connection refused", "peer", l.n.cfg.PeerName(c), "err", err)
+			l.n.log.Warn("raft connection refused", keyPeer, l.n.cfg.PeerName(c), keyErr, err)
 		}
 		_ = kept.Close() // refused anyway
 		return
@@ -213,7 +213,7 @@ func (n *Node) accept(ln net.Listener, serve func(net.Conn)) {
 			if n.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 				return
 			}
-			n.log.Warn("accept failed", "err", err)
+			n.log.Warn("accept failed", keyErr, err)
 			select {
 			case <-time.After(acceptPause):
 			case <-n.ctx.Done():

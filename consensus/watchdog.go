@@ -91,7 +91,7 @@ func (s *session) pace(leader raft.ServerID) {
 		conf = p.hasty()
 	}
 	if err := s.raft.ReloadConfig(conf); err != nil {
-		s.n.log.Warn("reload raft timeouts", "err", err)
+		s.n.log.Warn("raft timeouts not changed", keyErr, err)
 	}
 }
 
@@ -140,7 +140,7 @@ func (s *session) watchMembership(servers []raft.Server) {
 		s.watch.member = true
 	case s.watch.member && len(servers) > 0:
 		s.watch.member = false
-		s.n.log.Warn("no longer a member", "id", string(s.n.id))
+		s.n.log.Warn("no longer a member", keyID, string(s.n.id))
 	}
 }
 

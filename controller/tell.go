@@ -52,7 +52,7 @@ func (c *Controller) tellVerdicts(last, st *statestore.State) {
 			level, rule = slog.LevelWarn, st.Rule(target).Down
 		}
 		c.log.Log(context.Background(), level, "target went "+ts.Verdict.Side.String(),
-			keyIndex, ts.Verdict.Index, keyTarget, target.String(), "up", j.Up, "down", j.Down, "quorum", rule, "was", was.Verdict.Side.String())
+			keyIndex, ts.Verdict.Index, keyTarget, target.String(), keyUp, j.Up, keyDown, j.Down, keyQuorum, rule, keyWas, was.Verdict.Side.String())
 	}
 }
 
@@ -88,7 +88,7 @@ func (c *Controller) tellRotations(last, st *statestore.State) {
 			continue
 		}
 		r := ss.Rotation
-		c.log.Info("rotation changed", keyIndex, r.Index, keyService, service, "number", r.Number, "by", r.By, keyReason, r.Reason)
+		c.log.Info("rotation changed", keyIndex, r.Index, keyService, service, keyNumber, r.Number, keyBy, r.By, keyReason, r.Reason)
 	}
 }
 
@@ -108,7 +108,7 @@ func (c *Controller) tellObservers(last, st *statestore.State) {
 func (c *Controller) tellFreezes(last, st *statestore.State) {
 	for service, f := range st.Freezes {
 		if was := last.Freezes[service]; was == nil || was.Version != f.Version {
-			c.log.Warn("automation frozen", keyIndex, st.Index, keyService, service, "by", f.By, keyReason, f.Reason)
+			c.log.Warn("automation frozen", keyIndex, st.Index, keyService, service, keyBy, f.By, keyReason, f.Reason)
 		}
 	}
 	for service := range last.Freezes {

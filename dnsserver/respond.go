@@ -46,7 +46,7 @@ func (s *Server) respondSafely(req request, query []byte) (reply []byte) {
 		if r := recover(); r != nil {
 			s.metrics.panics.Inc()
 			if now := time.Now().UnixNano(); now-s.panicLogged.Swap(now) > int64(panicLogEvery) {
-				s.log.Error("answering a query panicked", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+				s.log.Error("answering a query panicked", keyPanic, fmt.Sprint(r), keyStack, string(debug.Stack()))
 			}
 			reply = bare(query, dns.RcodeServerFailure)
 		}

@@ -1,6 +1,6 @@
 package probe
 
-// The keys of this package's log lines.
+// Keys of log records.
 const (
 	keyErr    = "err"
 	keyGap    = "gap"

@@ -142,7 +142,7 @@ func (s *session) take(re reply) time.Duration {
 		if stale || re.beat {
 			return 0 // the next heartbeat comes by itself
 		}
-		s.r.cfg.Log.Debug("report has no known outcome", keySeq, re.report.Seq, "err", re.err)
+		s.r.cfg.Log.Debug("report has no known outcome", keySeq, re.report.Seq, keyErr, re.err)
 		return s.pause()
 	}
 	if stale {

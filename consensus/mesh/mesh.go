@@ -123,9 +123,9 @@ func (m *Mesh) logDates(mat *material) {
 	leaf, now := mat.chain[0], time.Now()
 	switch {
 	case now.After(leaf.NotAfter):
-		m.log.Error("node certificate expired, peers refuse this node", "node", mat.identity.Name, "expired", leaf.NotAfter)
+		m.log.Error("node certificate expired, peers refuse this node", keyNode, mat.identity.Name, keyExpired, leaf.NotAfter)
 	case now.Before(leaf.NotBefore):
-		m.log.Error("node certificate is not valid yet, check this node's clock", "node", mat.identity.Name, "valid_from", leaf.NotBefore)
+		m.log.Error("node certificate is not valid yet, check this node's clock", keyNode, mat.identity.Name, keyValidFrom, leaf.NotBefore)
 	}
 }
 

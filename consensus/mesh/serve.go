@@ -61,7 +61,7 @@ func (m *Mesh) Serve(ctx context.Context, ln net.Listener) error {
 		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("accept peers on %s: %w", ln.Addr(), err)
 		default:
-			m.log.Warn("accept failed, trying again", "listen", ln.Addr().String(), "err", err)
+			m.log.Warn("accept failed, trying again", keyListen, ln.Addr().String(), keyErr, err)
 			select {
 			case <-ctx.Done():
 			case <-time.After(pause):
@@ -194,7 +194,7 @@ func (m *Mesh) serverConfig() *tls.Config {
 // minute. Everybody else is the noise of an open port.
 func (m *Mesh) logRefusal(from net.Addr, c *Conn, err error) {
 	if c == nil || c.peer.Name == "" {
-		m.log.Debug("handshake failed", "from", from.String(), "err", err)
+		m.log.Debug("handshake failed", keyFrom, from.String(), keyErr, err)
 		return
 	}
 	now := time.Now()
@@ -206,7 +206,7 @@ func (m *Mesh) logRefusal(from net.Addr, c *Conn, err error) {
 	}
 	m.mu.Unlock()
 	if !again {
-		m.log.Warn("peer refused", "peer", c.peer.Name, "role", c.peer.Role, "proto", c.proto, "from", from.String(), "err", err)
+		m.log.Warn("peer refused", keyPeer, c.peer.Name, keyRole, c.peer.Role, keyProto, c.proto, keyFrom, from.String(), keyErr, err)
 	}
 }
 

@@ -24,7 +24,7 @@ func (m *Mesh) Recheck() {
 	m.mu.Unlock()
 	for _, c := range conns {
 		if err := m.qualify(c); err != nil {
-			m.log.Info("peer connection closed", "peer", c.peer.Name, "proto", c.proto, "reason", err)
+			m.log.Info("peer connection closed", keyPeer, c.peer.Name, keyProto, c.proto, keyReason, err)
 			c.sever()
 		}
 	}

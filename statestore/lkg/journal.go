@@ -120,7 +120,7 @@ func (f *File) writeBase(st *statestore.State, pending []record) error {
 	}
 	if !f.broken && len(before) > 0 {
 		if err := f.write(before); err != nil {
-			f.log.Warn("last known good state: writing a base instead", "err", err)
+			f.log.Warn("last known good state: writing a base instead", keyErr, err)
 		}
 	}
 	if err := f.replaceBase(st); err != nil {

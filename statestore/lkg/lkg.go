@@ -142,7 +142,7 @@ func (f *File) loadBase() (*statestore.State, error) {
 		case errors.Is(err, fs.ErrNotExist):
 			continue
 		}
-		f.log.Error("last known good state is damaged, trying the one before", "file", f.path(name), "err", err)
+		f.log.Error("last known good state is damaged, trying the one before", keyFile, f.path(name), keyErr, err)
 		errs = append(errs, fmt.Errorf("%s: %w", name, err))
 	}
 	if len(errs) > 0 {
@@ -165,14 +165,14 @@ func (f *File) replay(store *statestore.Store, path string) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			f.log.Error("journal of the last known good state cannot be read", "file", path, "err", err)
+			f.log.Error("journal of the last known good state cannot be read", keyFile, path, keyErr, err)
 		}
 		return
 	}
 	for len(data) > 0 {
 		r, rest, err := parseRecord(data)
 		if err != nil {
-			f.log.Warn("journal of the last known good state ends early", "file", path, "bytes", len(data), "err", err)
+			f.log.Warn("journal of the last known good state ends early", keyFile, path, keyBytes, len(data), keyErr, err)
 			return
 		}
 		data = rest
@@ -180,11 +180,11 @@ func (f *File) replay(store *statestore.Store, path string) {
 			continue
 		}
 		if r.prev != store.State().Index {
-			f.log.Warn("journal of the last known good state has a hole", "file", path, "index", r.index, "after", store.State().Index)
+			f.log.Warn("journal of the last known good state has a hole", keyFile, path, keyIndex, r.index, keyAfter, store.State().Index)
 			return
 		}
 		if res := store.Apply(r.index, r.term, r.data); errors.Is(res.Err, statestore.ErrUndecodable) {
-			f.log.Error("journal of the last known good state was written by a newer quorate", "file", path, "index", r.index, "err", res.Err)
+			f.log.Error("journal of the last known good state was written by a newer quorate", keyFile, path, keyIndex, r.index, keyErr, res.Err)
 			return
 		}
 	}
@@ -253,9 +253,9 @@ func (f *File) report(err error) {
 	f.mu.Unlock()
 	switch {
 	case err != nil && was == nil:
-		f.log.Error("last known good state cannot be written; DNS goes on from memory", "dir", f.dir, "err", err)
+		f.log.Error("last known good state cannot be written; DNS goes on from memory", keyDir, f.dir, keyErr, err)
 	case err == nil && was != nil:
-		f.log.Info("last known good state is written again", "dir", f.dir)
+		f.log.Info("last known good state is written again", keyDir, f.dir)
 	}
 }
 

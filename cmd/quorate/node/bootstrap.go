@@ -50,7 +50,7 @@ func (n *Node) bootstrap(ctx context.Context) error {
 			return nil
 		}
 		if err != nil {
-			n.log.Debug("not bootstrapped yet", "err", err)
+			n.log.Debug("not bootstrapped yet", keyErr, err)
 		}
 		sleep(ctx, bootstrapRetry)
 	}
@@ -93,7 +93,7 @@ func (n *Node) initialize(ctx context.Context, seed Seed, seeded bool) error {
 	for ctx.Err() == nil && n.view.State().Installation == "" {
 		if n.raft.IsLeader() {
 			if err := n.initializeOnce(ctx, seed, seeded); err != nil && ctx.Err() == nil {
-				n.log.Warn("installation not initialized yet", "err", err)
+				n.log.Warn("installation not initialized yet", keyErr, err)
 			}
 		}
 		sleep(ctx, bootstrapRetry)

@@ -59,7 +59,7 @@ func (n *Node) keepCertificates(ctx context.Context) error {
 		}
 		if n.mesh.RenewDue(time.Now()) {
 			if err := n.renew(ctx, ""); err != nil && ctx.Err() == nil {
-				n.log.Warn("certificate is due and was not renewed; the old one stays in use", "err", err)
+				n.log.Warn("certificate is due and was not renewed; the old one stays in use", keyErr, err)
 			}
 		}
 		select {
@@ -86,7 +86,7 @@ func (n *Node) followTrust() {
 		return
 	}
 	if err := n.mesh.SetTrust(want); err != nil {
-		n.log.Warn("trusted CAs of the installation not taken over yet", "err", err)
+		n.log.Warn("trusted CAs of the installation not taken over yet", keyErr, err)
 	}
 }
 
@@ -107,7 +107,7 @@ func (n *Node) renew(ctx context.Context, ca string) error {
 	if err := n.mesh.InstallCertificate(reply.Certificate, reply.Bundle); err != nil {
 		return err
 	}
-	n.log.Info("certificate renewed", "ca", short(n.mesh.Issuer()))
+	n.log.Info("certificate renewed", keyCA, short(n.mesh.Issuer()))
 	return nil
 }
 

@@ -134,7 +134,7 @@ func (n *Node) admit(ctx context.Context, req mesh.JoinRequest) (mesh.JoinRespon
 			resp.Peers = append(resp.Peers, mesh.JoinPeer{Name: peer.Name, Addr: peer.Peer})
 		}
 	}
-	n.log.Info("node joined", "joined", m.Name, "role", m.Role, "region", m.Region)
+	n.log.Info("node joined", keyJoined, m.Name, keyRole, m.Role, keyRegion, m.Region)
 	return resp, nil
 }
 

@@ -54,7 +54,7 @@ func (n *Node) keepMember(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if n.mayWrite(written) {
 			if err := n.writeMember(ctx); err != nil && ctx.Err() == nil {
-				n.log.Debug("members' table not updated yet", "err", err)
+				n.log.Debug("members' table not updated yet", keyErr, err)
 			} else {
 				written = true
 			}

@@ -92,7 +92,7 @@ func Open(cfg *config.Node, opts Options) (_ *Node, err error) {
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
 	}
-	n.log = n.log.With("node", cfg.Name)
+	n.log = n.log.With(keyNode, cfg.Name)
 	n.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	defer func() {
 		if err != nil {
@@ -150,14 +150,14 @@ func (n *Node) openLKG() error {
 	st, err := file.Load()
 	if err != nil {
 		// G13: a damaged file serves nothing, and nothing else stops because of it.
-		n.log.Error("the last known good state cannot be read; DNS answers once the quorum is heard", "err", err)
+		n.log.Error("the last known good state cannot be read; DNS answers once the quorum is heard", keyErr, err)
 	}
 	n.store = statestore.NewStore()
 	n.view = newView(n.store, st)
 	n.tables = &publisher{log: n.log}
 	if st != nil {
 		if err := n.tables.publish(st); err != nil {
-			n.log.Error("the table of the last known good state leaves something out", "err", err)
+			n.log.Error("the table of the last known good state leaves something out", keyErr, err)
 		}
 	}
 	return nil
@@ -198,7 +198,7 @@ func (n *Node) openConsensus() error {
 			return err
 		}
 		n.log.Error("the Raft store is damaged and was moved aside; this node answers DNS and must be let in again",
-			"err", err, "kept", kept, "next", "quorate members remove "+n.cfg.Name+", then join again")
+			keyErr, err, keyKept, kept, keyNext, "quorate members remove "+n.cfg.Name+", then join again")
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -306,7 +306,7 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	control.run("api", n.api.run)
 
-	n.log.Info("serving", "dns", n.dns.Addrs(), "api", n.api.url(), "peer", n.peers.Addr().String(), "version", n.opts.Version)
+	n.log.Info("serving", keyDNS, n.dns.Addrs(), keyAPI, n.api.url(), keyPeer, n.peers.Addr().String(), keyVersion, n.opts.Version)
 	<-ctx.Done()
 	n.log.Info("stopping")
 

@@ -131,7 +131,7 @@ func (b *addressBook) learn(name, addr string) {
 	}
 	b.learned[name] = addr
 	if err := writeJSON(b.path, b.learned); err != nil {
-		b.n.log.Warn("peer addresses are not kept", "err", err)
+		b.n.log.Warn("peer addresses are not kept", keyErr, err)
 	}
 }
 
@@ -150,7 +150,7 @@ func (b *addressBook) run(ctx context.Context) error {
 					continue
 				}
 				if _, err := b.n.hello(ctx, addr); err != nil && ctx.Err() == nil {
-					b.n.log.Debug("configured peer does not answer", "addr", addr, "err", err)
+					b.n.log.Debug("configured peer does not answer", keyAddr, addr, keyErr, err)
 				}
 			}
 		}

@@ -34,12 +34,12 @@ func (p *plane) run(name string, part func(context.Context) error) {
 		defer func() {
 			if r := recover(); r != nil {
 				p.fail(fmt.Errorf("%s panicked: %v", name, r))
-				p.log.Error("part of the node panicked and has stopped", "part", name, "panic", r, "stack", string(debug.Stack()))
+				p.log.Error("part of the node panicked and has stopped", keyPart, name, keyPanic, r, keyStack, string(debug.Stack()))
 			}
 		}()
 		if err := part(p.ctx); err != nil && p.ctx.Err() == nil {
 			p.fail(fmt.Errorf("%s: %w", name, err))
-			p.log.Error("part of the node has stopped", "part", name, "err", err)
+			p.log.Error("part of the node has stopped", keyPart, name, keyErr, err)
 		}
 	})
 }

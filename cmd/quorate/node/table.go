@@ -41,7 +41,7 @@ func (p *publisher) run(ctx context.Context, states states) {
 		changed := states.Changed()
 		if st := states.State(); st.Revision > 0 {
 			if err := p.publish(st); err != nil {
-				p.log.Error("the table leaves something out", "err", err)
+				p.log.Error("the table leaves something out", keyErr, err)
 			}
 		}
 		select {

@@ -1,0 +1,21 @@
+package node
+
+// Keys of log records.
+const (
+	keyAddr    = "addr"
+	keyAPI     = "api"
+	keyCA      = "ca"
+	keyDNS     = "dns"
+	keyErr     = "err"
+	keyJoined  = "joined"
+	keyKept    = "kept"
+	keyNext    = "next"
+	keyNode    = "node"
+	keyPanic   = "panic"
+	keyPart    = "part"
+	keyPeer    = "peer"
+	keyRegion  = "region"
+	keyRole    = "role"
+	keyStack   = "stack"
+	keyVersion = "version"
+)

@@ -1,0 +1,7 @@
+package dnsserver
+
+// Keys of log records.
+const (
+	keyPanic = "panic"
+	keyStack = "stack"
+)
