@@ -22,7 +22,9 @@ const (
 	// worth, so that the quorum it joins does not wait for it.
 	caughtUp = 64
 
-	// minVoters is where removals stop: with fewer, no loss is survived.
+	// minVoters is where removals of voters that answer stop: with fewer, no loss is
+	// survived. One that does not answer is a loss already, and its replacement may
+	// need its name.
 	minVoters = 3
 )
 
@@ -251,6 +253,7 @@ func (s *session) safeToRemove(servers []raft.Server, target raft.Server) error 
 	if target.Suffrage != raft.Voter {
 		return nil
 	}
+	alive := target.ID == s.n.id || s.n.reaches(target.ID)
 	voters, rest, up := 0, 0, 0
 	for _, srv := range servers {
 		if srv.Suffrage != raft.Voter {
@@ -268,8 +271,9 @@ func (s *session) safeToRemove(servers []raft.Server, target raft.Server) error 
 	switch {
 	case rest == 0:
 		return fmt.Errorf("%w: %s is the only voter", ErrUnsafe, target.ID)
-	case voters >= minVoters && rest < minVoters:
-		return fmt.Errorf("%w: %d voters would remain, at least %d must; add a voter first", ErrUnsafe, rest, minVoters)
+	case voters >= minVoters && rest < minVoters && alive:
+		return fmt.Errorf("%w: %d voters would remain, at least %d must while %s answers; add a voter first, or stop it if it is to be replaced",
+			ErrUnsafe, rest, minVoters, target.ID)
 	case up < rest/2+1:
 		return fmt.Errorf("%w: of the %d voters that would remain only %d answer", ErrUnsafe, rest, up)
 	}

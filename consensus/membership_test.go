@@ -101,6 +101,35 @@ func TestRemovalsThatEndangerTheQuorumAreRefused(t *testing.T) { // A17
 	})
 }
 
+// Three voters are the usual installation. A dead one must make room for its
+// replacement, which may have its name; one that lives must not go.
+func TestADeadVoterOfThreeCanBeReplacedUnderItsName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := consensustest.New(t, 3, consensustest.Options{})
+		leader := c.WaitLeader()
+		lost := c.Follower(leader)
+		require.ErrorIs(t, c.Node(leader).Remove(t.Context(), lost), consensus.ErrUnsafe, "it answers")
+
+		c.Kill(lost)
+		time.Sleep(5 * time.Second)
+		require.NoError(t, c.Node(leader).Remove(t.Context(), lost))
+		require.Len(t, c.Node(leader).Servers(), 2)
+		c.Propose(leader, token(1))
+
+		c.Add(lost, "b")
+		require.NoError(t, c.Node(leader).AddVoter(t.Context(), lost, "b"))
+		c.Until("three voters", func() bool {
+			voters := 0
+			for _, s := range c.Node(leader).Servers() {
+				if s.Voter {
+					voters++
+				}
+			}
+			return voters == 3
+		})
+	})
+}
+
 func TestTheLeaderCanBeRemoved(t *testing.T) { // P-12
 	synctest.Test(t, func(t *testing.T) {
 		c := consensustest.New(t, 4, consensustest.Options{})
