@@ -122,7 +122,7 @@ func (v view) serving(service string) []string {
 	having := func(side health.Side) []string {
 		return slices.DeleteFunc(v.open(service), func(c string) bool {
 			return !slices.ContainsFunc(v.spec.Clusters[c].Endpoints(), func(a netip.Addr) bool {
-				return v.side(health.Target{Service: service, Cluster: c, Endpoint: a}) == side
+				return v.verdict(health.Target{Service: service, Cluster: c, Endpoint: a}).Side == side
 			})
 		})
 	}

@@ -74,14 +74,14 @@ func (v view) drained(cluster, service string) bool {
 	return false
 }
 
-// side returns the target's verdict; unknown for one that was never judged.
-func (v view) side(t health.Target) health.Side {
+// verdict returns the target's verdict; number 0 for one that was never judged.
+func (v view) verdict(t health.Target) health.Verdict {
 	if ss := v.st.Services[t.Service]; ss != nil {
 		if ts := ss.Targets[t]; ts != nil {
-			return ts.Verdict.Side
+			return ts.Verdict
 		}
 	}
-	return health.Unknown
+	return health.Verdict{}
 }
 
 // order returns the service's candidates in pool order: failover's order, else by name.
@@ -144,8 +144,10 @@ func (v view) rotation(service string) statestore.RotationChange {
 }
 
 // pool returns one family's pool: the undrained candidates with an endpoint that
-// is up. When there is none, those never judged, since nothing else could answer;
-// then what on_all_down says. It is empty only if no candidate has an address.
+// is up, or that answers now and waits for the first verdict of a changed check:
+// whose probes end first must not decide who answers. When there is none, those
+// never judged, since nothing else could answer; then what on_all_down says. It is
+// empty only if no candidate has an address.
 func (v view) pool(service string, order []string, weights map[string]int, family func(netip.Addr) bool, last statestore.Pool) statestore.Pool {
 	var open, drained []string
 	for _, c := range order {
@@ -162,11 +164,16 @@ func (v view) pool(service string, order []string, weights map[string]int, famil
 	}
 	is := func(side health.Side) func(string, netip.Addr) bool {
 		return func(c string, a netip.Addr) bool {
-			return v.side(health.Target{Service: service, Cluster: c, Endpoint: a}) == side
+			return v.verdict(health.Target{Service: service, Cluster: c, Endpoint: a}).Side == side
 		}
 	}
-	if up := pick(open, is(health.Up)); len(up) > 0 {
-		return statestore.Pool{Shares: up}
+	serves := func(c string, a netip.Addr) bool {
+		verdict := v.verdict(health.Target{Service: service, Cluster: c, Endpoint: a})
+		rechecked := verdict.Side == health.Unknown && verdict.Number > 0
+		return verdict.Side == health.Up || rechecked && last.AllDown == "" && inPool(last, c, a)
+	}
+	if in := pick(open, serves); len(in) > 0 {
+		return statestore.Pool{Shares: in}
 	}
 	if unknown := pick(open, is(health.Unknown)); len(unknown) > 0 {
 		// Of the unjudged, those that answer already go first: a new check makes
@@ -239,6 +246,10 @@ func (v view) why(rc statestore.RotationChange, candidates []string, last states
 			parts = append(parts, c+" is no candidate any more")
 		case v.drained(c, rc.Service):
 			parts = append(parts, c+" is drained")
+		case !slices.ContainsFunc(v.spec.Clusters[c].Endpoints(), func(a netip.Addr) bool {
+			return v.verdict(health.Target{Service: rc.Service, Cluster: c, Endpoint: a}).Side == health.Down
+		}):
+			parts = append(parts, c+" is not judged yet")
 		default:
 			parts = append(parts, c+" is down")
 		}

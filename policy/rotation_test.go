@@ -79,6 +79,36 @@ func TestANewCheckAloneBringsNothingBack(t *testing.T) {
 	require.Equal(t, []string{"ap", "us"}, got)
 }
 
+func TestANewCheckAloneMovesNothing(t *testing.T) {
+	w := upWorld(t)
+	spec := clone(w.st().Spec, web(func(s *statestore.Service) {
+		check := *s.Checks.All[0]
+		check.TCP = &statestore.TCPCheck{Port: 8080}
+		s.Checks.All = []*statestore.Check{&check}
+	}))
+	w.do(applyOf(w.st(), spec))
+	number := w.st().Services["web"].Rotation.Number
+	for _, c := range []string{"us", "eu", "ap"} { // as the first probes of the new check end
+		w.all(health.Up, c)
+		w.settle()
+		got, _ := w.pool("web")
+		require.Equal(t, []string{"ap", "eu", "us"}, got, "%s is judged up first, the others only are not judged yet", c)
+	}
+	require.Equal(t, number, w.st().Services["web"].Rotation.Number)
+
+	w.all(health.Down, "eu")
+	w.settle()
+	got, _ := w.pool("web")
+	require.Equal(t, []string{"ap", "us"}, got, "what the new check finds down leaves")
+}
+
+func TestTheReasonOfARotationCallsNothingDownThatWasNeverJudged(t *testing.T) {
+	w := newWorld(t, testSpec(), regions...)
+	w.all(health.Up, "eu")
+	w.settle()
+	require.Equal(t, "ap is not judged yet, us is not judged yet", w.st().Services["web"].Rotation.Reason)
+}
+
 func TestAllDownRecovers(t *testing.T) {
 	w := upWorld(t)
 	w.all(health.Down, "eu", "us", "ap")
