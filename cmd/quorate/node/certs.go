@@ -41,15 +41,17 @@ type (
 	done struct{}
 )
 
-// certificateCheck is how often a node looks whether its certificate is due.
+// certificateCheck is how often a node looks whether its certificate is due. One
+// that is due has a third of its life left, so an hour is soon enough to try again.
 const certificateCheck = time.Hour
 
 // keepCertificates follows the trusted CAs of the state and renews this node's
-// certificate at two thirds of its life.
+// certificate at two thirds of its life. One that somebody else makes (peer.tls)
+// is theirs to renew.
 func (n *Node) keepCertificates(ctx context.Context) error {
 	check := time.NewTicker(certificateCheck)
 	defer check.Stop()
-	members := 0
+	members, look := 0, true
 	for {
 		changed := n.view.Changed()
 		n.followTrust()
@@ -57,7 +59,7 @@ func (n *Node) keepCertificates(ctx context.Context) error {
 			members = now
 			n.mesh.Recheck() // a removed node's open links end now
 		}
-		if n.mesh.RenewDue(time.Now()) {
+		if look && n.cfg.Peer.TLS == nil && n.mesh.RenewDue(time.Now()) {
 			if err := n.renew(ctx, ""); err != nil && ctx.Err() == nil {
 				n.log.Warn("certificate is due and was not renewed; the old one stays in use", keyErr, err)
 			}
@@ -66,7 +68,9 @@ func (n *Node) keepCertificates(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-changed:
+			look = false
 		case <-check.C:
+			look = true
 		}
 	}
 }

@@ -7,6 +7,7 @@ const (
 	keyCA      = "ca"
 	keyDNS     = "dns"
 	keyErr     = "err"
+	keyFiles   = "files"
 	keyJoined  = "joined"
 	keyKept    = "kept"
 	keyNext    = "next"

@@ -114,18 +114,26 @@ func (n *Node) openAPI() error {
 	return nil
 }
 
-// withTLS wraps ln in the API's own certificate, read again when its file changes.
+// withTLS wraps ln in the API's own certificate. keepFiles follows its files.
 func (a *apiServer) withTLS(ln net.Listener, t *config.APITLS) (net.Listener, error) {
-	cert, err := tls.LoadX509KeyPair(t.Cert, t.Key)
-	if err != nil {
-		return nil, fmt.Errorf("read api.tls: %w", err)
+	if err := a.readCertificate(t); err != nil {
+		return nil, err
 	}
-	a.cert.Store(&cert)
 	return tls.NewListener(ln, &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     []string{"h2", "http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return a.cert.Load(), nil },
 	}), nil
+}
+
+// readCertificate reads the API's certificate. The present one stays if it fails.
+func (a *apiServer) readCertificate(t *config.APITLS) error {
+	cert, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+	if err != nil {
+		return fmt.Errorf("read api.tls: %w", err)
+	}
+	a.cert.Store(&cert)
+	return nil
 }
 
 // url is where people reach the API of this node.

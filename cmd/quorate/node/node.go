@@ -299,6 +299,7 @@ func (n *Node) Run(ctx context.Context) error {
 	})
 	control.run("membership", n.keepMember)
 	control.run("certificates", n.keepCertificates)
+	control.run("certificate files", n.keepFiles)
 	if n.reporter != nil {
 		control.run("probes", n.prober.Run)
 		control.run("probe plan", n.keepPlan)
