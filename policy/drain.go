@@ -21,6 +21,7 @@ const (
 	RuleMinVotes       = "min_votes"
 	RuleThreshold      = "quorum"
 	RuleNoCandidates   = "no_candidates"
+	RuleNameServer     = "name_server"
 )
 
 // CheckDrain returns every rule that forbids draining the cluster for services

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ func CheckSpec(st *statestore.State, spec *statestore.Spec) Findings {
 	for _, service := range sortedKeys(spec.Services) {
 		f.quorum(&next, service)
 	}
+	f.nameServers(&next)
 	f.floor(st, spec)
 	f.identity(st.Spec, spec)
 	return f
@@ -64,6 +66,52 @@ func (f *Findings) quorum(next *statestore.State, service string) {
 			f.block(RuleThreshold, "services.%s.quorum.%s: must be at least %d, the majority of %d eligible regions, is %d", service, t.side, health.Majority(n), n, t.need)
 		case int(t.need) > n:
 			f.block(RuleThreshold, "services.%s.quorum.%s: must be at most %d, the number of eligible regions (%s), is %d", service, t.side, n, names, t.need)
+		}
+	}
+}
+
+// nameServers checks that nothing takes the names by which the members answer: the
+// zone's delegation would lead to whatever it is instead.
+func (f *Findings) nameServers(next *statestore.State) {
+	for _, zone := range sortedKeys(next.Spec.Zones) {
+		z := next.Spec.Zones[zone]
+		if len(z.NS) > 0 {
+			continue // a list of names that the spec gives their addresses
+		}
+		taken := map[string]string{}
+		for _, service := range sortedKeys(next.Spec.Services) {
+			if svc := next.Spec.Services[service]; svc.Zone == zone {
+				for _, name := range svc.Names {
+					taken[name] = "services." + service
+				}
+			}
+		}
+		for _, name := range sortedKeys(next.Members) {
+			m := next.Members[name]
+			if len(m.DNS.IPv4)+len(m.DNS.IPv6) == 0 {
+				continue
+			}
+			host := strings.ToLower(strings.TrimSuffix(cmp.Or(m.DNS.Name, "ns-"+name+"."+zone), ".") + ".")
+			owner, inside := strings.CutSuffix(host, "."+zone)
+			if host == zone {
+				owner, inside = "@", true
+			}
+			if !inside {
+				continue
+			}
+			by := fmt.Sprintf("%s is the name server %s, whose addresses are in its dns.advertise", host, name)
+			if what := taken[owner]; what != "" {
+				f.block(RuleNameServer, "%s.names: %s", what, by)
+			}
+			for _, typ := range []string{"CNAME", "A", "AAAA"} {
+				switch {
+				case z.Records[owner][typ] == nil:
+				case typ == "CNAME":
+					f.block(RuleNameServer, "zones.%s.records.%s.CNAME: %s", zone, owner, by)
+				default:
+					f.warn("zones.%s.records.%s.%s: %s; the record is answered in their place", zone, owner, typ, by)
+				}
+			}
 		}
 	}
 }

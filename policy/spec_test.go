@@ -73,6 +73,44 @@ func TestAnEmptyClusterListIsRefused(t *testing.T) {
 	require.Contains(t, f.Blockers[0].Reason, "services.web")
 }
 
+func TestNamesOfNameServersAreNotGivenAway(t *testing.T) {
+	w := upWorld(t)
+	m := member(regions[0])
+	m.DNS.IPv4 = addrs("203.0.113.1")
+	w.do(statestore.UpsertMember{Member: m})
+	ns := "ns-" + m.Name
+	records := func(r map[string]map[string][]string) func(*statestore.Spec) {
+		return func(sp *statestore.Spec) { sp.Zones["gslb.example.com."].Records = r }
+	}
+	tests := []struct {
+		name     string
+		edit     func(*statestore.Spec)
+		rules    []string
+		warnings int
+	}{
+		{"a service", web(func(s *statestore.Service) { s.Names = []string{"web", ns} }), []string{RuleNameServer}, 0},
+		{"a name of a member that answers nobody", web(func(s *statestore.Service) { s.Names = []string{"web", "ns-" + regions[1] + "-1"} }), []string{}, 0},
+		{"an alias", records(map[string]map[string][]string{ns: {"CNAME": {"web"}}}), []string{RuleNameServer}, 0},
+		{"an address", records(map[string]map[string][]string{ns: {"A": {"192.0.2.1"}}}), []string{}, 1},
+		{"a text", records(map[string]map[string][]string{ns: {"TXT": {`"x"`}}}), []string{}, 0},
+		{"a list of name servers in the spec", func(sp *statestore.Spec) {
+			sp.Zones["gslb.example.com."].NS = []string{ns + ".gslb.example.com."}
+			sp.Zones["gslb.example.com."].Records = map[string]map[string][]string{ns: {"A": {"192.0.2.1"}}}
+		}, []string{}, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := CheckSpec(w.st(), clone(w.st().Spec, func(sp *statestore.Spec) {
+				z := *sp.Zones["gslb.example.com."]
+				sp.Zones = map[string]*statestore.Zone{"gslb.example.com.": &z}
+				tt.edit(sp)
+			}))
+			require.Equal(t, tt.rules, rules(f.Blockers))
+			require.Len(t, f.Warnings, tt.warnings, "%q", f.Warnings)
+		})
+	}
+}
+
 func TestIdentityChangesAreSaid(t *testing.T) {
 	w := upWorld(t)
 	f := CheckSpec(w.st(), clone(w.st().Spec, func(sp *statestore.Spec) {
