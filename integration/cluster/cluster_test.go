@@ -126,7 +126,7 @@ func install(t *testing.T, policy string, later ...string) *installation {
 					return fmt.Errorf("%s: %d targets up", s.Name, s.TargetsUp)
 				}
 			}
-			if len(st.Services) == 0 || len(st.Banners) > 0 {
+			if len(st.Services) == 0 || len(banners(st)) > 0 {
 				return fmt.Errorf("services %d, banners %v", len(st.Services), st.Banners)
 			}
 			if policy == failover {
@@ -145,7 +145,7 @@ func (in *installation) observe(servers map[string]string, later []string) {
 	in.watch = newObservation(t, in.client, servers)
 	in.watch.follow = in.followTruth
 	for _, name := range later {
-		in.watch.away(name)
+		in.watch.gone(name)
 	}
 	in.watch.begin()
 	t.Cleanup(func() {
@@ -189,6 +189,16 @@ func (in *installation) join(n, by *node) {
 	token := strings.TrimSpace(by.must("members", "token"))
 	n.must("join", fmt.Sprintf("%s@%s:%d", token, by.addr, peerPort), "-c", n.yaml)
 	n.start()
+}
+
+// joinLate lets n in while the scenario runs: it must answer as soon as it says
+// that it is ready.
+func (in *installation) joinLate(n, by *node) {
+	in.t.Helper()
+	in.join(n, by)
+	in.health(n, "/readyz", 200)
+	in.watch.watcher.Back(n.name)
+	in.caughtUp(n)
 }
 
 // kill ends nodes as kill -9 does; from here on they may be silent.
@@ -265,6 +275,27 @@ func (in *installation) quorate(ctx context.Context, n *node, voters int) error 
 	return err
 }
 
+// banners are what an operator must look at; that nodes came and the parent must
+// hear of it is so in every new installation.
+func banners(st apitype.Status) []apitype.Banner {
+	return slices.DeleteFunc(slices.Clone(st.Banners), func(b apitype.Banner) bool { return b.Code == "ns-changed" })
+}
+
+// allWell checks that every voter is up and nothing must be looked at: the votes
+// of all nodes count.
+func (in *installation) allWell(ctx context.Context) error {
+	for _, n := range in.others() {
+		st, err := n.status(ctx)
+		if err != nil {
+			return err
+		}
+		if len(banners(st)) > 0 || !st.Quorum.Available || st.Quorum.VotersUp != st.Quorum.Voters {
+			return fmt.Errorf("%s: quorum %+v, banners %+v", n.name, st.Quorum, st.Banners)
+		}
+	}
+	return nil
+}
+
 // leader returns the node that the others follow.
 func (in *installation) leader() *node {
 	in.t.Helper()
@@ -282,7 +313,7 @@ func (in *installation) leader() *node {
 			names[st.Quorum.Leader]++
 		}
 		for _, n := range in.nodes {
-			if names[n.name] > len(in.nodes)/2 {
+			if names[n.name] == len(in.others()) {
 				found = n
 				return nil
 			}
@@ -307,7 +338,7 @@ func (in *installation) committed(ctx context.Context, n *node, sites ...string)
 	}
 	var have []string
 	for _, share := range s.V4 {
-		if len(share.Endpoints) > 0 {
+		if share.Percent > 0 {
 			have = append(have, share.Cluster)
 		}
 	}
@@ -364,8 +395,9 @@ func (in *installation) writeThrough(n *node, limit time.Duration) time.Duration
 		return err
 	})
 	took := time.Since(begun)
+	key = client.NewKey()
 	eventually(in.t, settle, "undo the write", func(ctx context.Context) error {
-		_, err := n.api.Thaw(ctx, apitype.ThawRequest{Service: "spare", Reason: "it does"}, "")
+		_, err := n.api.Thaw(ctx, apitype.ThawRequest{Service: "spare", Reason: "it does"}, key)
 		return err
 	})
 	return took
@@ -376,14 +408,18 @@ func eventually(t *testing.T, limit time.Duration, what string, f func(ctx conte
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
+	var last error
 	for {
 		err := f(ctx)
 		if err == nil {
 			return
 		}
+		if last == nil || ctx.Err() == nil {
+			last = err // the end of time itself explains nothing
+		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("%s: not within %s: %v", what, limit, err)
+			t.Fatalf("%s: not within %s: %v", what, limit, last)
 		case <-time.After(pollEvery):
 		}
 	}

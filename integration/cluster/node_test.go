@@ -75,6 +75,11 @@ log: { format: text, level: info }
 	n.api, err = client.New(client.Options{Addrs: []string{"unix:" + n.socket}, Timeout: 10 * time.Second})
 	require.NoError(t, err)
 	t.Cleanup(func() {
+		if t.Failed() && n.cmd != nil {
+			status, _, _ := n.cli("status")
+			votes, _, _ := n.cli("votes", "web")
+			t.Logf("%s says:\n%s%s", name, status, votes)
+		}
 		n.kill()
 		if t.Failed() {
 			t.Logf("end of the log of %s:\n%s", name, n.logTail(40))
@@ -132,7 +137,7 @@ func (n *node) command(ctx context.Context, args ...string) *exec.Cmd {
 // cli runs a client command against this node.
 func (n *node) cli(args ...string) (stdout, stderr string, code int) {
 	n.t.Helper()
-	ctx, cancel := context.WithTimeout(n.t.Context(), 45*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 45*time.Second)
 	defer cancel()
 	cmd := n.command(ctx, args...)
 	var out, talk bytes.Buffer

@@ -90,8 +90,10 @@ func TestOneWayDrop(t *testing.T) {
 		in.writeThrough(others[0], settle)
 		fmt.Printf("MEASURED %-38s leader %s to the next committed write: %s\n", t.Name(), tt.name, time.Since(begun).Round(time.Millisecond))
 
+		begun = time.Now()
 		in.sites["us"].down()
 		in.moved(others, "ap", "eu")
+		fmt.Printf("MEASURED %-38s site lost then, to answers that leave it out: %s\n", t.Name(), time.Since(begun).Round(time.Millisecond))
 		in.health(sick, "/quorumz", 503)
 		_, stderr, code := sick.cli("freeze", "spare", "--reason", "a minority must not")
 		require.Equalf(t, client.ExitNoQuorum, code, "a write through the %s node: %s", tt.name, stderr)
@@ -156,6 +158,7 @@ func TestStoppedLeaderNeverGoesBack(t *testing.T) {
 	stopped := time.Now()
 	in.sites["eu"].down()
 	in.moved(others, "us")
+	fmt.Printf("MEASURED %-38s leader stopped and site lost, to answers that leave it out: %s\n", t.Name(), time.Since(stopped).Round(time.Millisecond))
 	eventually(t, settle, "the stop ends", func(context.Context) error {
 		if left := 5*time.Second - time.Since(stopped); left > 0 {
 			return fmt.Errorf("%s left", left)

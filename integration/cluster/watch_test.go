@@ -108,11 +108,22 @@ func (o *observation) away(node string) {
 	o.watcher.Away(node)
 }
 
+// gone says that node is no part of the installation, and is not asked.
+func (o *observation) gone(node string) {
+	o.mu.Lock()
+	o.partial[node] = true
+	delete(o.rounded, node) // its disk went with it
+	o.mu.Unlock()
+	o.watcher.Gone(node)
+}
+
 // saw notes what a node says is committed. The newest of all is the truth.
 func (o *observation) saw(node string, s apitype.Service) error {
 	var addrs []netip.Addr
 	for _, share := range s.V4 {
-		addrs = append(addrs, share.Endpoints...)
+		if share.Percent > 0 { // the next in a failover's order has endpoints, too
+			addrs = append(addrs, share.Endpoints...)
+		}
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()

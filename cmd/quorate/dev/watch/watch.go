@@ -55,6 +55,7 @@ type Watcher struct {
 	counts map[string]*Counts
 	good   map[string]time.Time // of each node's last answer
 	away   map[string]bool      // nodes known to be dead: their silence is no gap
+	gone   map[string]bool      // nodes that are not asked
 	back   map[string]time.Time // when each node that was away was to answer again
 	doubts []doubt              // oldest first
 }
@@ -83,7 +84,7 @@ func New(cfg Config) *Watcher {
 			return dnsclient.Dial(ctx, server)
 		}
 	}
-	w := &Watcher{cfg: cfg, counts: map[string]*Counts{}, good: map[string]time.Time{}, away: map[string]bool{}, back: map[string]time.Time{}}
+	w := &Watcher{cfg: cfg, counts: map[string]*Counts{}, good: map[string]time.Time{}, away: map[string]bool{}, gone: map[string]bool{}, back: map[string]time.Time{}}
 	for node := range cfg.Servers {
 		w.counts[node] = &Counts{}
 	}
@@ -100,40 +101,60 @@ func (w *Watcher) Run(ctx context.Context) error {
 	return nil
 }
 
-// askOne keeps the rate towards one node, on a few lanes: so that a slow answer
-// does not delay the next question.
+// askOne keeps the rate towards one node. Questions are handed to lanes, so that
+// one that waits for its answer delays no other.
 func (w *Watcher) askOne(ctx context.Context, node, server string) {
-	lanes := w.cfg.Lanes
-	every := time.Duration(lanes) * time.Second / time.Duration(w.cfg.Rate)
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	for lane := range lanes {
-		wg.Go(func() {
-			client, err := w.cfg.Dial(ctx, node, server)
-			if err != nil {
-				w.note(node, nil, err, time.Now())
-				return
-			}
-			defer func() { _ = client.Close() }() // nothing was buffered
-			next := time.Now().Add(every * time.Duration(lane) / time.Duration(lanes))
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case <-time.After(time.Until(next)):
-				}
-				asked := time.Now()
-				reply, err := client.Query(ctx, w.cfg.Name, "A", dnsclient.Options{Timeout: w.cfg.Timeout})
-				if ctx.Err() != nil {
-					return
-				}
-				w.note(node, reply, err, asked)
-				// A late answer delays its lane and is not made up for in a burst.
-				if next = next.Add(every); next.Before(time.Now()) {
-					next = time.Now()
-				}
-			}
-		})
+	turns := make(chan struct{})
+	for range w.cfg.Lanes {
+		wg.Go(func() { w.lane(ctx, node, server, turns) })
+	}
+	every := time.Second / time.Duration(w.cfg.Rate)
+	for next := time.Now(); ; next = next.Add(every) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Until(next)):
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case turns <- struct{}{}:
+		}
+		// What a machine without time for us left out is not made up for in a burst.
+		if late := time.Now().Add(-burst); next.Before(late) {
+			next = late
+		}
+	}
+}
+
+// burst is how much of a delay is made up for.
+const burst = 200 * time.Millisecond
+
+// lane asks one question a turn, over a socket of its own.
+func (w *Watcher) lane(ctx context.Context, node, server string, turns <-chan struct{}) {
+	client, err := w.cfg.Dial(ctx, node, server)
+	if err != nil {
+		w.note(node, nil, err, time.Now())
+		return
+	}
+	defer func() { _ = client.Close() }() // nothing was buffered
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-turns:
+		}
+		if w.isGone(node) {
+			continue
+		}
+		asked := time.Now()
+		reply, err := client.Query(ctx, w.cfg.Name, "A", dnsclient.Options{Timeout: w.cfg.Timeout})
+		if ctx.Err() != nil {
+			return
+		}
+		w.note(node, reply, err, asked)
 	}
 }
 
@@ -202,11 +223,27 @@ func (w *Watcher) Away(node string) {
 	delete(w.good, node)
 }
 
+// Gone says that node is no part of the installation: until Back it is not asked.
+// A node that never had a table refuses, which is right of it.
+func (w *Watcher) Gone(node string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gone[node] = true
+	delete(w.good, node)
+}
+
+func (w *Watcher) isGone(node string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.gone[node]
+}
+
 // Back says that node is to answer again; the time until it does is a gap.
 func (w *Watcher) Back(node string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.away, node)
+	delete(w.gone, node)
 	now := time.Now()
 	w.good[node], w.back[node] = now, now
 }
@@ -218,7 +255,7 @@ func (w *Watcher) Counts() map[string]Counts {
 	out := make(map[string]Counts, len(w.counts))
 	for node, c := range w.counts {
 		counts := *c
-		if last, ok := w.good[node]; ok && !w.away[node] {
+		if last, ok := w.good[node]; ok && !w.away[node] && !w.gone[node] {
 			counts.Gap = max(counts.Gap, time.Since(last))
 		}
 		out[node] = counts
