@@ -363,3 +363,19 @@ func (l *layout) find(name string) (n *node, wild bool, zone int) {
 	}
 	return nil, false, -1
 }
+
+// loops names the aliases that never end.
+func (l *layout) loops() error {
+	var errs []error
+	for _, owner := range sortedKeys(l.names) {
+		seen := []string{owner}
+		for n := l.names[owner]; n != nil && n.target != ""; n, _, _ = l.find(n.target) {
+			if slices.Contains(seen, n.target) {
+				errs = append(errs, fmt.Errorf("zones.%s: the CNAME at %s leads round in a circle", l.zones[l.names[owner].zone].name, owner))
+				break
+			}
+			seen = append(seen, n.target)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,6 +1,8 @@
 package routing
 
 import (
+	"slices"
+
 	"github.com/quorate/quorate/statestore"
 )
 
@@ -35,7 +37,7 @@ func Select(t *Table, q Query) (Answer, Trace) {
 		a.Chain = append(a.Chain, Alias{Owner: name, Set: n.sets[0]})
 		a.Kind = NoError
 		name = n.target
-		if len(a.Chain) == maxChain {
+		if len(a.Chain) == maxChain || slices.ContainsFunc(a.Chain, func(c Alias) bool { return c.Owner == name }) {
 			break
 		}
 	}

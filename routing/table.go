@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"errors"
 	"cmp"
 	"encoding/binary"
 	"fmt"
@@ -26,9 +27,10 @@ func Compile(st *statestore.State) (*Table, error) { return Update(nil, st) }
 
 // CheckSpec says what of a spec could not be served, one line each: records that
 // do not parse or may not stand where they do, names in no zone, names of two
-// services.
+// services, aliases that lead to themselves.
 func CheckSpec(sp *statestore.Spec) error {
-	return makeLayout(&statestore.State{Spec: sp}, nil).err
+	l := makeLayout(&statestore.State{Spec: sp}, nil)
+	return errors.Join(l.err, l.loops())
 }
 
 // Update makes the table of a state from an earlier one and shares with it what
