@@ -1,9 +1,9 @@
 package routing
 
 import (
-	"errors"
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
