@@ -28,13 +28,6 @@ var ErrNotLeading = errors.New("this node is not the leader")
 // ErrNotObserver says that the reporting node is no member that observes.
 var ErrNotObserver = errors.New("not a member that observes")
 
-// The leases of observers: longer than two elections of the profile, so that a
-// change of leader alone silences nobody.
-const (
-	LeaseLAN = 3 * time.Second
-	LeaseWAN = 15 * time.Second
-)
-
 // Store is the replicated state as this node has it. *statestore.Store is one.
 type Store interface {
 	State() *statestore.State
@@ -46,12 +39,12 @@ type Store interface {
 // unknown or it was not done.
 type Propose func(ctx context.Context, cmd statestore.Command, actor string) (statestore.Result, error)
 
-// Config is what a Controller needs. Name, Store and Propose are required.
+// Config is what a Controller needs. Name, Store, Propose and Lease are required.
 type Config struct {
 	Name       string // of this node
 	Store      Store
 	Propose    Propose
-	Lease      time.Duration         // zero: LeaseWAN
+	Lease      time.Duration         // how long an observer may be silent; see consensus.Profile.ObserverLease
 	Log        *slog.Logger          // carries the node's name; nil: none
 	Registerer prometheus.Registerer // nil: none
 
@@ -76,9 +69,6 @@ type Controller struct {
 
 // New returns a Controller that leads nothing until Run.
 func New(cfg Config) *Controller {
-	if cfg.Lease == 0 {
-		cfg.Lease = LeaseWAN
-	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}

@@ -91,7 +91,7 @@ func TestSilentObserverIsSetAsideAndReturnsWithAFullSet(t *testing.T) { // G9
 		os["ap-1"].pause()
 		time.Sleep(time.Second) // its last echo proves the second before, too
 		require.Empty(t, l.proposed(statestore.KindObserverSilent), "not before its lease is over")
-		time.Sleep(LeaseLAN)
+		time.Sleep(leaseLAN)
 		require.Len(t, l.proposed(statestore.KindObserverSilent), 1)
 		require.True(t, l.st().Observers["ap-1"].Silent)
 		require.Equal(t, health.Up, l.side("eu"), "silence turns nothing")
@@ -219,7 +219,7 @@ func TestAStalledLeaderHasEverybodyConfirmAnew(t *testing.T) {
 		l, _ := settled(t)
 		defer l.resign()
 		l.stall(time.Minute)
-		time.Sleep(LeaseLAN / looksPerLease)
+		time.Sleep(leaseLAN / looksPerLease)
 		synctest.Wait()
 		reset := l.proposed(statestore.KindConfirmObservers)
 		require.NotEmpty(t, reset)

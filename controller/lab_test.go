@@ -69,6 +69,9 @@ func (s *syncBuffer) lines(containing string) []string {
 	return out
 }
 
+// leaseLAN is the lease of every lab, as on a LAN.
+const leaseLAN = 3 * time.Second
+
 // newLab returns an installation of one observing voter each in eu, us and ap,
 // and a service web over clusters eu and us. Nobody leads yet; the term is 1.
 func newLab(t *testing.T) *lab {
@@ -81,7 +84,7 @@ func newLab(t *testing.T) *lab {
 		return time.Since(start) + l.stalled
 	}
 	l.ctl = New(Config{
-		Name: "eu-1", Store: l.store, Lease: LeaseLAN, Clock: l.clock,
+		Name: "eu-1", Store: l.store, Lease: leaseLAN, Clock: l.clock,
 		Log: slog.New(slog.NewTextHandler(&l.out, nil)).With("node", "eu-1"),
 		Propose: func(_ context.Context, cmd statestore.Command, actor string) (statestore.Result, error) {
 			l.mu.Lock()

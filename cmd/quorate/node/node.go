@@ -73,6 +73,7 @@ type Node struct {
 	mesh     *mesh.Mesh
 	peers    net.Listener
 	book     *addressBook
+	profile  consensus.Profile
 	raft     *consensus.Node
 	control  *controller.Controller
 	prober   *probe.Prober
@@ -177,8 +178,8 @@ func (n *Node) openDNS() error {
 }
 
 func (n *Node) openConsensus() error {
-	profile, err := consensus.ProfileNamed(n.cfg.Peer.Profile)
-	if err != nil {
+	var err error
+	if n.profile, err = consensus.ProfileNamed(n.cfg.Peer.Profile); err != nil {
 		return err
 	}
 	dir := n.dir.join(raftFolder)
@@ -211,7 +212,7 @@ func (n *Node) openConsensus() error {
 		Links:      n.mesh,
 		PeerName:   peerName,
 		Addr:       n.book.addr,
-		Profile:    profile,
+		Profile:    n.profile,
 		OnApply:    n.lkg.Append,
 		OnRestore:  n.restored,
 		Log:        n.log,
@@ -227,20 +228,12 @@ func (n *Node) openConsensus() error {
 		Propose: func(ctx context.Context, cmd statestore.Command, actor string) (statestore.Result, error) {
 			return n.raft.Propose(ctx, cmd, consensus.Origin{Actor: actor})
 		},
-		Lease:      n.lease(),
+		Lease:      n.profile.ObserverLease(),
 		Log:        n.log,
 		Registerer: n.registry,
 	})
 	n.handleCalls()
 	return nil
-}
-
-// lease is how long an observer may be silent before its votes are set aside.
-func (n *Node) lease() time.Duration {
-	if n.cfg.Peer.Profile == "lan" {
-		return controller.LeaseLAN
-	}
-	return controller.LeaseWAN
 }
 
 // restored follows a snapshot that replaced the whole state: the journal starts

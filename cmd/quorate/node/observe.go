@@ -48,7 +48,7 @@ func (n *Node) openObserver() error {
 		Version:       n.opts.Version,
 		TableIndex:    n.tableIndex,
 		LeaderChanged: n.raft.LeaderChanged,
-		Timeout:       n.lease() / 3, // so that one hanging report silences nobody
+		Timeout:       n.profile.ObserverLease() / 3, // so that one hanging report silences nobody
 		Log:           n.log,
 	})
 	return nil
