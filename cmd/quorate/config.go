@@ -15,7 +15,7 @@ import (
 func (c *cli) configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Show, list and roll back revisions of the spec",
+		Short: "Show revisions of the spec, and roll back",
 		Example: `  quorate config show
   quorate config rollback 41 --reason "wrong weights"`,
 		Args: cobra.NoArgs,

@@ -242,7 +242,11 @@ func planTable(w io.Writer, plans []apitype.Plan) {
 		case p.Applied > 0:
 			fmt.Fprintf(w, "applied: revision %d at index %d\n", p.Next, p.Applied)
 		case len(p.Changes) > 0 && len(p.Blockers) == 0:
-			fmt.Fprintf(w, "Apply with: quorate apply --plan %s\n", p.ID)
+			force := ""
+			if len(p.Guards.Exceeded) > 0 {
+				force = " --force"
+			}
+			fmt.Fprintf(w, "Apply with: quorate apply --plan %s%s\n", p.ID, force)
 		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/quorate/quorate/api"
 	"github.com/quorate/quorate/cmd/quorate/node"
@@ -35,12 +34,12 @@ type fresh struct {
 	peerAddr   string
 	apiListen  string
 	profile    string
-	set        *pflag.FlagSet // which of the above were given
+	cmd        *cobra.Command // knows which of the above were given
 }
 
 func (f *fresh) flags(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	f.set = fs
+	f.cmd = cmd
 	fs.StringVarP(&f.config, "config", "c", "/etc/quorate/node.yaml", "node.yaml to write; used as it is when it exists")
 	fs.StringVar(&f.name, "name", "", "name of this node, such as eu-1; hard to change later")
 	fs.StringVar(&f.region, "region", "", "region of this node, such as eu-west")
@@ -82,7 +81,7 @@ func (c *cli) nodeConfig(f *fresh) (*config.Node, error) {
 // agrees refuses flags that an existing node.yaml would silently win over. The same
 // flags as when it was written are fine, so that the command can be repeated.
 func (f *fresh) agrees(kept string) error {
-	given := changedFlags(f.set, "name", "region", "role", "data-dir", "dns-listen", "dns-advertise", "peer-listen", "peer-advertise", "api-listen", "profile")
+	given := changedFlags(f.cmd, "name", "region", "role", "data-dir", "dns-listen", "dns-advertise", "peer-listen", "peer-advertise", "api-listen", "profile")
 	if len(given) == 0 {
 		return nil
 	}

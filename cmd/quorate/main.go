@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -91,24 +90,7 @@ alive, and answers DNS for a delegated zone from that agreement.`,
 	root.SetVersionTemplate("quorate {{.Version}}\n")
 	root.AddCommand(c.versionCommand())
 	root.SetHelpCommand(helpCommand())
+	root.SetUsageFunc(writeUsage)
 	markUsageErrors(root)
 	return root
-}
-
-// helpCommand is cobra's, except that a verb which does not exist is an error.
-func helpCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "help [VERB]...",
-		Short:   "Explain a verb",
-		Example: "  quorate help drain\n  quorate help config rollback",
-		Args:    cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			found, rest, err := cmd.Root().Find(args)
-			if err != nil || len(rest) > 0 {
-				return usageError(fmt.Errorf("no verb %q (see: quorate --help)", strings.Join(args, " ")))
-			}
-			found.InitDefaultHelpFlag()
-			return found.Help()
-		},
-	}
 }

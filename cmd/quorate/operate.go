@@ -260,7 +260,7 @@ func (c *cli) nodeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "node",
 		Short:   "Look at one node's files",
-		Example: "  quorate node check-store /var/lib/quorate/raft\n  quorate node --help",
+		Example: "  quorate node check-store /var/lib/quorate/raft\n  quorate node check-store ./data/raft",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

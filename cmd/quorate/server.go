@@ -44,6 +44,9 @@ func (c *cli) serverCommand() *cobra.Command {
 			if err != nil {
 				return startError(path, err)
 			}
+			notify("READY=1") // sockets are bound, and what was last agreed is loaded
+			stopping := context.AfterFunc(cmd.Context(), func() { notify("STOPPING=1") })
+			defer stopping()
 			return n.Run(cmd.Context())
 		},
 	}

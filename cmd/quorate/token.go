@@ -16,7 +16,7 @@ import (
 func (c *cli) tokenCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
-		Short: "Make, list and revoke bearer tokens",
+		Short: "Make bearer tokens, list and revoke them",
 		Example: `  quorate token create sre-1 --groups sre --for 720h
   quorate token list`,
 		Args: cobra.NoArgs,

@@ -9,7 +9,6 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/quorate/quorate/api/client"
 )
@@ -34,6 +33,7 @@ func markUsageErrors(cmd *cobra.Command) {
 func wrongArgs(cmd *cobra.Command, args []string) error {
 	if cmd.HasSubCommands() && len(args) > 0 {
 		err := fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
+		cmd.SuggestionsMinimumDistance = 2 // typing errors; cobra's own default applies elsewhere only
 		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 			err = fmt.Errorf("%w; did you mean %s?", err, strings.Join(near, ", "))
 		}
@@ -107,10 +107,10 @@ func count(n int, what string) string {
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ": ") }
 
 // changedFlags lists which of a set of flags were given.
-func changedFlags(fs *pflag.FlagSet, names ...string) []string {
+func changedFlags(cmd *cobra.Command, names ...string) []string {
 	var changed []string
 	for _, n := range names {
-		if f := fs.Lookup(n); f != nil && f.Changed {
+		if cmd.Flags().Changed(n) {
 			changed = append(changed, "--"+n)
 		}
 	}
