@@ -14,16 +14,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every guarantee names the tests that prove it, and they exist.
+// Every guarantee, and every loss that a page promises something for, names the
+// tests that prove it, and they exist.
 func TestGuaranteesNameTestsThatExist(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "docs/guarantees.md"))
-	require.NoError(t, err)
 	tests := testNames(t)
-	named := regexp.MustCompile(`\b(Test|Fuzz)[A-Za-z0-9_]+`).FindAllString(string(text), -1)
-	require.NotEmpty(t, named)
-	for _, name := range named {
-		if !tests[name] {
-			t.Errorf("docs/guarantees.md names %s, which is no test", name)
+	for _, page := range []string{"docs/guarantees.md", "docs/what-happens-when.md"} {
+		text, err := os.ReadFile(filepath.Join(root, page))
+		require.NoError(t, err)
+		named := regexp.MustCompile(`\b(Test|Fuzz)[A-Za-z0-9_]+`).FindAllString(string(text), -1)
+		require.NotEmpty(t, named)
+		for _, name := range named {
+			if !tests[name] {
+				t.Errorf("%s names %s, which is no test", page, name)
+			}
 		}
 	}
 }
