@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -43,26 +44,53 @@ func (n *Node) member() statestore.Member {
 	}
 }
 
-// memberCheck is how often a node compares what it is with what the members'
-// table says, beside every change of the state.
-const memberCheck = time.Second
+// How often a node compares what it is with what the members' table says, and how
+// long it waits after that was refused: asking every second for what is not
+// granted only fills the log of everybody.
+const (
+	memberCheck   = time.Second
+	memberRefused = 30 * time.Second
+)
+
+// memberWriter remembers what it said of failed writes to the members' table.
+type memberWriter struct {
+	log  *slog.Logger
+	said string
+}
+
+// failed logs why the table was not written and returns when to try again. What
+// the installation refuses stays so until somebody acts, so it is said aloud, once.
+func (w *memberWriter) failed(err error) time.Duration {
+	var refused *statestore.Refusal
+	if !errors.As(err, &refused) {
+		w.log.Debug("members' table not updated yet", keyErr, err)
+		return memberCheck
+	}
+	if w.said != refused.Text {
+		w.said = refused.Text
+		w.log.Warn("the installation refuses what this node's node.yaml says of it and goes on with the old record", keyErr, err)
+	}
+	return memberRefused
+}
+
+func (w *memberWriter) done() { w.said = "" }
 
 // keepMember writes this node into the members' table, and again whenever what
 // it is differs from what stands there. A removed node does not come back so.
 func (n *Node) keepMember(ctx context.Context) error {
+	w := memberWriter{log: n.log}
 	written := false
 	for ctx.Err() == nil {
+		wait := memberCheck
 		if n.mayWrite(written) {
 			if err := n.writeMember(ctx); err != nil && ctx.Err() == nil {
-				n.log.Debug("members' table not updated yet", keyErr, err)
+				wait = w.failed(err)
 			} else {
+				w.done()
 				written = true
 			}
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(memberCheck):
-		}
+		sleep(ctx, wait)
 	}
 	return nil
 }
