@@ -36,6 +36,9 @@ func (c Rotate) apply(st *State, at entry) (record, error) {
 	if err := st.checkPools(c.RotationChange, judged); err != nil {
 		return record{}, err
 	}
+	if err := st.checkFloor(c.RotationChange); err != nil {
+		return record{}, err
+	}
 	if err := st.chargeBudget(c.RotationChange, at); err != nil {
 		return record{}, err
 	}
@@ -187,6 +190,36 @@ func (st *State) anyIs(side health.Side, service, cluster string, addrs func(*Cl
 		ts := st.target(health.Target{Service: service, Cluster: cluster, Endpoint: a})
 		return ts != nil && ts.Verdict.Side == side
 	})
+}
+
+// checkFloor refuses a rotation that takes out a cluster that is up and leaves
+// fewer serving than the floor. One that is down serves nobody and may go (G11).
+func (st *State) checkFloor(ch RotationChange) error {
+	floor := max(st.Spec.Safety.MinServingClusters, 1)
+	old := st.Services[ch.Service].Rotation
+	for _, f := range []struct {
+		family    string
+		old, next Pool
+		addrs     func(*Cluster) []netip.Addr
+	}{
+		{"v4", old.V4, ch.V4, func(c *Cluster) []netip.Addr { return c.IPv4 }},
+		{"v6", old.V6, ch.V6, func(c *Cluster) []netip.Addr { return c.IPv6 }},
+	} {
+		up := func(cluster string) bool { return st.anyIs(health.Up, ch.Service, cluster, f.addrs) }
+		taken := slices.ContainsFunc(f.old.Shares, func(sh Share) bool {
+			return !f.next.has(sh.Cluster) && !st.Clusters[sh.Cluster].Drain.Covers(ch.Service) && up(sh.Cluster)
+		})
+		left := 0
+		for _, sh := range f.next.Shares {
+			if up(sh.Cluster) {
+				left++
+			}
+		}
+		if taken && left < floor {
+			return refuse(ErrFloor, "service %s: rotation %s: would take out what is up and leave %d serving, the floor is %d", ch.Service, f.family, left, floor)
+		}
+	}
+	return nil
 }
 
 // chargeBudget counts the clusters that automation takes out with this change. A

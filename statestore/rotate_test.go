@@ -95,6 +95,20 @@ func TestARotationMadeNowAnswersWithNothingThatIsDown(t *testing.T) {
 	require.ErrorIs(t, r.do(r.rotate("dr", "eu")), ErrStale)
 }
 
+func TestG11ARotationMayNotTakeWhatIsUpBelowTheFloor(t *testing.T) {
+	r := running(t)
+	sp := testSpec()
+	sp.Safety.MinServingClusters = 2
+	sp.Safety.Changes.Causes = 0
+	r.must(ApplySpec{Base: 1, Spec: sp})
+	r.must(r.rotate("dr", "us")) // eu is up; the floor still holds.
+	err := r.do(r.rotate("us"))
+	require.ErrorIs(t, err, ErrFloor)
+	require.ErrorContains(t, err, "would take out what is up and leave 1 serving, the floor is 2")
+	r.down("dr")
+	r.must(r.rotate("us")) // What is down serves nobody: the floor is no reason to answer with it.
+}
+
 func TestG11BudgetCountsCauses(t *testing.T) {
 	r := running(t)
 	sp := testSpec()
