@@ -46,7 +46,8 @@ func (n *Node) openMesh() error {
 	n.onClose(func() { _ = n.peers.Close() })
 	n.book = &addressBook{n: n, path: n.dir.join(peersFile), learned: map[string]string{}}
 	m.SetAllowed(n.allowed)
-	return n.book.load()
+	n.book.load()
+	return nil
 }
 
 // peerName returns the authenticated name of the peer of a connection that the
@@ -94,15 +95,18 @@ type addressBook struct {
 	learned map[string]string
 }
 
-// load reads the addresses learned in earlier runs.
-func (b *addressBook) load() error {
+// load reads the addresses learned in earlier runs. They are a convenience that
+// hellos and the state bring back: a damaged file keeps nobody from starting.
+func (b *addressBook) load() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	_, err := readJSON(b.path, &b.learned)
+	if _, err := readJSON(b.path, &b.learned); err != nil {
+		b.n.log.Warn("learned peer addresses are lost and learned anew", keyErr, err)
+		b.learned = nil
+	}
 	if b.learned == nil {
 		b.learned = map[string]string{}
 	}
-	return err
 }
 
 // addr returns host:port of a member, or "" when it is not known.
