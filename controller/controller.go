@@ -76,7 +76,7 @@ func New(cfg Config) *Controller {
 		cfg.Clock = bootClock()
 	}
 	c := &Controller{cfg: cfg, log: cfg.Log, actor: "node/" + cfg.Name}
-	c.metrics = newMetrics(cfg.Registerer, cfg.Store)
+	c.metrics = newMetrics(c)
 	return c
 }
 

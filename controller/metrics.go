@@ -17,11 +17,13 @@ import (
 // metrics shows the state at the moment of the scrape, so that what is removed
 // from the spec vanishes, and counts what this node decided while it led.
 type metrics struct {
-	store Store
+	name     string // of this node
+	store    Store
+	contacts func() map[string]Contact
 
 	targetState, votes, configured, serving, frozen *prometheus.Desc
 	drained, drainAge, drainExpires, disagreement   *prometheus.Desc
-	revision, automatic, blocked, audit             *prometheus.Desc
+	revision, automatic, blocked, audit, offset     *prometheus.Desc
 
 	mu        sync.Mutex
 	decided   map[cause]int // committed by this node, by service
@@ -33,12 +35,14 @@ type metrics struct {
 // cause is a labelled count. An empty service stands for the installation.
 type cause struct{ service, reason string }
 
-func newMetrics(reg prometheus.Registerer, store Store) *metrics {
+func newMetrics(c *Controller) *metrics {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("quorate_"+name, help, labels, nil)
 	}
 	m := &metrics{
-		store:        store,
+		name:         c.cfg.Name,
+		store:        c.cfg.Store,
+		contacts:     c.Contacts,
 		targetState:  desc("target_state", "1 for the state a cluster's endpoints have for a service.", "service", "cluster", "state"),
 		votes:        desc("votes", "Observers by what the quorum counts them as voting.", "service", "cluster", "state"),
 		configured:   desc("service_configured_targets", "Endpoints the service could answer with.", "service"),
@@ -51,13 +55,14 @@ func newMetrics(reg prometheus.Registerer, store Store) *metrics {
 		revision:     desc("config_revision", "Number of the spec's revision in force."),
 		automatic:    desc("automatic_changes_total", "Changes that this node's automation committed.", "service", "reason"),
 		blocked:      desc("changes_blocked_total", "Changes of automation that were not applied.", "service", "reason"),
+		offset:       desc("clock_offset_seconds", "How far the peer's clock is ahead, as its leader hears it.", "peer"),
 		audit:        desc("audit_events_total", "Records of the audit chain that this node has seen.", "kind"),
 		decided:      map[cause]int{},
 		held:         map[cause]int{},
 		audited:      map[string]int{},
 	}
-	if reg != nil {
-		reg.MustRegister(m)
+	if c.cfg.Registerer != nil {
+		c.cfg.Registerer.MustRegister(m)
 	}
 	return m
 }
@@ -96,7 +101,7 @@ func reasonOf(cmd statestore.Command) string {
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		m.targetState, m.votes, m.configured, m.serving, m.frozen, m.drained, m.drainAge, m.drainExpires,
-		m.disagreement, m.revision, m.automatic, m.blocked, m.audit,
+		m.disagreement, m.revision, m.automatic, m.blocked, m.audit, m.offset,
 	} {
 		ch <- d
 	}
@@ -117,6 +122,11 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		m.collectService(st, name, voters[s.Quorum.Observers], gauge)
 	}
 	m.collectClusters(st, gauge)
+	for peer, contact := range m.contacts() {
+		if peer != m.name && st.Members[peer] != nil {
+			gauge(m.offset, contact.Offset.Seconds(), peer)
+		}
+	}
 	m.collectCounts(st, ch)
 }
 

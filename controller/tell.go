@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -82,19 +83,22 @@ func turned(last, st *statestore.State) []health.Target {
 }
 
 func (c *Controller) tellRotations(last, st *statestore.State) {
+	var moved []string
 	for service, ss := range st.Services {
-		was := last.Services[service]
-		if was == nil || was.Rotation.Number == ss.Rotation.Number {
-			continue
+		if was := last.Services[service]; was != nil && was.Rotation.Number != ss.Rotation.Number {
+			moved = append(moved, service)
 		}
-		r := ss.Rotation
+	}
+	slices.Sort(moved)
+	for _, service := range moved {
+		r := st.Services[service].Rotation
 		c.log.Info("rotation changed", keyIndex, r.Index, keyService, service, keyNumber, r.Number, keyBy, r.By, keyReason, r.Reason)
 	}
 }
 
 func (c *Controller) tellObservers(last, st *statestore.State) {
-	for id, o := range st.Observers {
-		was := last.Observers[id]
+	for _, id := range slices.Sorted(maps.Keys(st.Observers)) {
+		o, was := st.Observers[id], last.Observers[id]
 		switch {
 		case was == nil:
 		case o.Silent && !was.Silent:
@@ -106,12 +110,13 @@ func (c *Controller) tellObservers(last, st *statestore.State) {
 }
 
 func (c *Controller) tellFreezes(last, st *statestore.State) {
-	for service, f := range st.Freezes {
+	for _, service := range slices.Sorted(maps.Keys(st.Freezes)) {
+		f := st.Freezes[service]
 		if was := last.Freezes[service]; was == nil || was.Version != f.Version {
 			c.log.Warn("automation frozen", keyIndex, st.Index, keyService, service, keyBy, f.By, keyReason, f.Reason)
 		}
 	}
-	for service := range last.Freezes {
+	for _, service := range slices.Sorted(maps.Keys(last.Freezes)) {
 		if st.Freezes[service] == nil {
 			c.log.Info("automation thawed", keyIndex, st.Index, keyService, service)
 		}

@@ -14,6 +14,7 @@ type metrics struct {
 	responses *prometheus.CounterVec // zone, rcode
 	answers   *prometheus.CounterVec // service, cluster
 	truncated *prometheus.CounterVec // zone
+	ecs       *prometheus.CounterVec // zone
 	took      [2]prometheus.Observer // by Proto
 	panics    prometheus.Counter
 	unsent    prometheus.Counter
@@ -57,6 +58,7 @@ func newMetrics(cfg Config) *metrics {
 		responses: counter("responses_total", "Answers given, by response code.", "zone", "rcode"),
 		answers:   counter("answers_total", "Answers that named a cluster.", "service", "cluster"),
 		truncated: counter("truncated_total", "Answers that were too long for UDP.", "zone"),
+		ecs:       counter("ecs_queries_total", "Queries that named their client's subnet.", "zone"),
 		panics:    prometheus.NewCounter(prometheus.CounterOpts{Name: "quorate_dns_panics_total", Help: "Queries whose answering panicked. Each is a bug."}),
 		unsent:    prometheus.NewCounter(prometheus.CounterOpts{Name: "quorate_dns_unsent_total", Help: "UDP answers the kernel did not take."}),
 		refused:   counter("tcp_refused_total", "TCP connections turned away.", "reason"),
@@ -66,7 +68,7 @@ func newMetrics(cfg Config) *metrics {
 		m.refused.WithLabelValues(reason)
 	}
 	if cfg.Registerer != nil {
-		cfg.Registerer.MustRegister(m.queries, m.responses, m.answers, m.truncated, took, m.panics, m.unsent, m.refused, newTableCollector(cfg))
+		cfg.Registerer.MustRegister(m.queries, m.answers, took, m.panics, m.unsent, m.refused, newTableCollector(cfg, m))
 	}
 	return m
 }
@@ -79,20 +81,26 @@ func (s *Server) count(req request, m *message) {
 	}
 	s.metrics.queries.WithLabelValues(m.zone, m.qtype, req.proto.String(), family).Inc()
 	s.metrics.responses.WithLabelValues(m.zone, rcodeLabel(m.Rcode)).Inc()
+	if m.edns.ecs != nil {
+		s.metrics.ecs.WithLabelValues(m.zone).Inc()
+	}
 	for _, c := range m.answer.Clusters {
 		s.metrics.answers.WithLabelValues(m.answer.Service, c).Inc()
 	}
 }
 
-// tableCollector shows the table as it is when scraped.
+// tableCollector shows the table as it is when scraped, and what is counted by
+// zone: a zone's counters are there at zero as soon as it is, so that the first
+// SERVFAIL is a rise that an alert sees.
 type tableCollector struct {
 	cfg                  Config
+	counters             *metrics
 	age, serial, records *prometheus.Desc
 }
 
-func newTableCollector(cfg Config) *tableCollector {
+func newTableCollector(cfg Config, counters *metrics) *tableCollector {
 	return &tableCollector{
-		cfg:     cfg,
+		cfg: cfg, counters: counters,
 		age:     prometheus.NewDesc("quorate_dns_table_age_seconds", "Time since this node last heard a leader that holds its lease.", nil, nil),
 		serial:  prometheus.NewDesc("quorate_dns_zone_serial", "SOA serial of the zone.", []string{"zone"}, nil),
 		records: prometheus.NewDesc("quorate_dns_zone_records", "Records in the zone as one client can see them.", []string{"zone"}, nil),
@@ -104,21 +112,34 @@ func (c *tableCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.age
 	ch <- c.serial
 	ch <- c.records
+	for _, v := range c.byZone() {
+		v.Describe(ch)
+	}
+}
+
+func (c *tableCollector) byZone() []*prometheus.CounterVec {
+	return []*prometheus.CounterVec{c.counters.responses, c.counters.truncated, c.counters.ecs}
 }
 
 // Collect implements prometheus.Collector.
 func (c *tableCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(c.age, prometheus.GaugeValue, c.cfg.Age().Seconds())
-	table := c.cfg.Table()
-	if table == nil {
-		return
+	if table := c.cfg.Table(); table != nil {
+		for _, z := range table.Zones {
+			c.zone(ch, z)
+		}
 	}
-	for _, z := range table.Zones {
-		c.zone(ch, z)
+	for _, v := range c.byZone() {
+		v.Collect(ch)
 	}
 }
 
 func (c *tableCollector) zone(ch chan<- prometheus.Metric, z *routing.Zone) {
 	ch <- prometheus.MustNewConstMetric(c.serial, prometheus.GaugeValue, float64(z.Serial), z.Name)
 	ch <- prometheus.MustNewConstMetric(c.records, prometheus.GaugeValue, float64(z.Records), z.Name)
+	for _, rcode := range []int{dns.RcodeSuccess, dns.RcodeNameError, dns.RcodeServerFailure} {
+		c.counters.responses.WithLabelValues(z.Name, rcodeLabel(rcode))
+	}
+	c.counters.truncated.WithLabelValues(z.Name)
+	c.counters.ecs.WithLabelValues(z.Name)
 }

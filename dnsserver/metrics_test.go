@@ -31,6 +31,9 @@ func TestMetrics(t *testing.T) {
 # TYPE quorate_dns_answers_total counter
 quorate_dns_answers_total{cluster="eu",service="web"} 1
 quorate_dns_answers_total{cluster="many",service="big"} 1
+# HELP quorate_dns_ecs_queries_total Queries that named their client's subnet.
+# TYPE quorate_dns_ecs_queries_total counter
+quorate_dns_ecs_queries_total{zone="gslb.test."} 0
 # HELP quorate_dns_queries_total Queries that were read.
 # TYPE quorate_dns_queries_total counter
 quorate_dns_queries_total{family="4",proto="tcp",qtype="other",zone="gslb.test."} 1
@@ -41,6 +44,7 @@ quorate_dns_queries_total{family="4",proto="udp",qtype="A",zone="none"} 1
 quorate_dns_responses_total{rcode="NOERROR",zone="gslb.test."} 2
 quorate_dns_responses_total{rcode="NXDOMAIN",zone="gslb.test."} 1
 quorate_dns_responses_total{rcode="REFUSED",zone="none"} 1
+quorate_dns_responses_total{rcode="SERVFAIL",zone="gslb.test."} 0
 # HELP quorate_dns_table_age_seconds Time since this node last heard a leader that holds its lease.
 # TYPE quorate_dns_table_age_seconds gauge
 quorate_dns_table_age_seconds 3
@@ -55,7 +59,7 @@ quorate_dns_zone_records{zone="gslb.test."} 76
 quorate_dns_zone_serial{zone="gslb.test."} 6.7108873e+07
 `
 	require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(want),
-		"quorate_dns_answers_total", "quorate_dns_queries_total", "quorate_dns_responses_total", "quorate_dns_table_age_seconds",
+		"quorate_dns_answers_total", "quorate_dns_ecs_queries_total", "quorate_dns_queries_total", "quorate_dns_responses_total", "quorate_dns_table_age_seconds",
 		"quorate_dns_truncated_total", "quorate_dns_zone_records", "quorate_dns_zone_serial"))
 	problems, err := testutil.GatherAndLint(reg)
 	require.NoError(t, err)
