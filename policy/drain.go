@@ -214,16 +214,15 @@ func Shares(svc *statestore.Service, v4, v6 statestore.Pool) []ClusterShare {
 	if svc == nil {
 		return out
 	}
-	// Failover answers with the first clusters of the order, as many as one answer names.
-	named, total := max(svc.Answer.Clusters, 1), 0
+	total := 0
 	for _, s := range pool.Shares {
 		total += s.Weight
 	}
 	for i, s := range pool.Shares {
 		share := ClusterShare{Cluster: s.Cluster}
 		switch {
-		case svc.Policy.Type == statestore.Failover && i < named:
-			share.Percent = 100 / float64(min(named, len(pool.Shares)))
+		case svc.Policy.Type == statestore.Failover && i == 0:
+			share.Percent = 100 // the first in the order alone, never a union
 		case svc.Policy.Type != statestore.Failover && total > 0:
 			share.Percent = 100 * float64(s.Weight) / float64(total)
 		}

@@ -105,3 +105,9 @@ func TestUndrainBringsBackWhatIsUp(t *testing.T) {
 	w.all(health.Down, "eu")
 	require.Empty(t, UndrainRotations(w.st(), "eu"), "it is down: nothing moves")
 }
+
+func TestFailoverAnswersWithOneClusterHoweverManyAnAnswerMayName(t *testing.T) {
+	svc := &statestore.Service{Policy: statestore.Policy{Type: statestore.Failover}, Answer: statestore.Answer{Clusters: 2}}
+	pool := statestore.Pool{Shares: []statestore.Share{{Cluster: "eu", Weight: 1}, {Cluster: "us", Weight: 1}}}
+	require.Equal(t, []ClusterShare{{"eu", 100}, {"us", 0}}, Shares(svc, pool, statestore.Pool{}))
+}
