@@ -21,6 +21,7 @@ func helpCommand() *cobra.Command {
 				return usageError(fmt.Errorf("no verb %q (see: quorate --help)", strings.Join(args, " ")))
 			}
 			found.InitDefaultHelpFlag()
+			found.InitDefaultVersionFlag()
 			return found.Help()
 		},
 	}
