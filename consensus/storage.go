@@ -59,13 +59,19 @@ func openStorage(dir string, log hclog.Logger) (*Storage, error) {
 	return &Storage{Log: bolt, Stable: bolt, Snapshots: snapshots, Close: bolt.Close}, nil
 }
 
+// StoreExists reports whether there is a store under dir, sound or not.
+func StoreExists(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, storeFile))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
 // CheckStore opens the store under dir read-only and verifies it: the pages of
 // the file, that each entry of the log reads, and that the newest snapshot does. A
 // directory without a store is fine. A damaged file may panic or hang this: run it
 // in a process of its own, with a deadline.
 func CheckStore(dir string) error {
 	path := filepath.Join(dir, storeFile)
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+	if !StoreExists(dir) {
 		return nil
 	}
 	if err := checkPages(path); err != nil {

@@ -56,6 +56,9 @@ func (d *dataDir) close() { _ = d.lock.Close() }
 type identity struct {
 	Name  string `json:"name"`
 	Nonce string `json:"nonce"` // Raft's ServerID is NAME/NONCE: an empty log never comes back under an old id
+
+	// Started says that this id had a log: if there is none, it was lost.
+	Started bool `json:"started,omitempty"`
 }
 
 // loadIdentity reads the directory's identity, or gives it one on first use. A

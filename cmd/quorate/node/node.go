@@ -14,6 +14,7 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -70,6 +71,9 @@ type Node struct {
 	tables *publisher
 	dns    *dnsserver.Server
 
+	answers *plane                         // runs dns from Open on
+	contact atomic.Pointer[consensus.Node] // raft, once it is open: answers run before
+
 	mesh     *mesh.Mesh
 	peers    net.Listener
 	book     *addressBook
@@ -85,8 +89,8 @@ type Node struct {
 	closers []func()
 }
 
-// Open brings a node as far as it can go without its peers: DNS sockets bound
-// and answering data loaded, certificates read, Raft's store open, API bound. An
+// Open brings a node as far as it can go without its peers: DNS answering from the
+// last known good state, certificates read, Raft's store open, API bound. An
 // error says what is in the way and leaves nothing open.
 func Open(cfg *config.Node, opts Options) (_ *Node, err error) {
 	n := &Node{cfg: cfg, opts: opts, log: opts.Log, started: time.Now(), registry: prometheus.NewRegistry()}
@@ -174,7 +178,15 @@ func (n *Node) openDNS() error {
 		Log:        n.log,
 		Registerer: n.registry,
 	})
-	return n.dns.Bind()
+	if err := n.dns.Bind(); err != nil {
+		return err
+	}
+	// It answers from here on: checking and opening a large or sick Raft store may
+	// take long.
+	n.answers = newPlane(context.Background(), n.log)
+	n.answers.run("dns", n.dns.Run)
+	n.onClose(func() { _ = n.answers.stop() }) // what failed was logged as it did
+	return nil
 }
 
 func (n *Node) openConsensus() error {
@@ -187,15 +199,19 @@ func (n *Node) openConsensus() error {
 	if check == nil {
 		check = consensus.CheckStore
 	}
+	if n.id.Started && !consensus.StoreExists(dir) {
+		if err := n.newIdentity(); err != nil {
+			return err
+		}
+		n.log.Error("the Raft store is gone; this node answers DNS and must be let in again",
+			keyNext, "quorate members remove "+n.cfg.Name+", then join again")
+	}
 	if err := check(dir); err != nil {
 		kept, qerr := consensus.Quarantine(dir, time.Now())
 		if qerr != nil {
 			return errors.Join(err, qerr)
 		}
-		// A voter never comes back under its old id with an empty log: the new
-		// nonce makes it another server, which an operator lets in.
-		n.id.Nonce = newNonce()
-		if err := writeJSON(n.dir.join(identityFile), n.id); err != nil {
+		if err := n.newIdentity(); err != nil {
 			return err
 		}
 		n.log.Error("the Raft store is damaged and was moved aside; this node answers DNS and must be let in again",
@@ -221,6 +237,7 @@ func (n *Node) openConsensus() error {
 	if err != nil {
 		return err
 	}
+	n.contact.Store(n.raft)
 	n.onClose(func() { _ = n.raft.Close() }) // its error was logged as it happened
 	n.control = controller.New(controller.Config{
 		Name:  n.cfg.Name,
@@ -236,6 +253,30 @@ func (n *Node) openConsensus() error {
 	return nil
 }
 
+// newIdentity makes this node another server to Raft, which an operator lets in: a
+// voter that came back under its old id with an empty log would have forgotten
+// whom it voted for and what it acknowledged.
+func (n *Node) newIdentity() error {
+	n.id = identity{Name: n.id.Name, Nonce: newNonce()}
+	return writeJSON(n.dir.join(identityFile), n.id)
+}
+
+// markStarted notes on disk that this node's id has a log now.
+func (n *Node) markStarted(ctx context.Context) error {
+	for !n.raft.HasState() {
+		sleep(ctx, bootstrapRetry)
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+	if n.id.Started {
+		return nil
+	}
+	id := n.id
+	id.Started = true
+	return writeJSON(n.dir.join(identityFile), id)
+}
+
 // restored follows a snapshot that replaced the whole state: the journal starts
 // anew from it, and the leader may have dropped votes that this node missed.
 func (n *Node) restored(st *statestore.State) {
@@ -248,10 +289,10 @@ func (n *Node) restored(st *statestore.State) {
 // age is how long this node has not heard a leader that holds its lease; never
 // less than the true time, so after a restart it counts from the last thing kept.
 func (n *Node) age() time.Duration {
-	if n.raft == nil {
-		return time.Since(n.started)
+	if raft := n.contact.Load(); raft != nil {
+		return raft.LastContact()
 	}
-	return n.raft.LastContact()
+	return time.Since(n.started)
 }
 
 // Store returns the state as this node has it.
@@ -268,11 +309,9 @@ func (n *Node) Answers() bool { return n.tables.table.Load() != nil }
 func (n *Node) Run(ctx context.Context) error {
 	defer n.close()
 	background := context.WithoutCancel(ctx)
-	dns := newPlane(background, n.log)
 	data := newPlane(background, n.log)
 	control := newPlane(background, n.log)
 
-	dns.run("dns", n.dns.Run)
 	data.run("last known good state", func(ctx context.Context) error {
 		n.lkg.Run(ctx, n.store.State)
 		return nil
@@ -287,6 +326,7 @@ func (n *Node) Run(ctx context.Context) error {
 	})
 	control.run("addresses", n.book.run)
 	control.run("bootstrap", n.bootstrap)
+	control.run("identity", n.markStarted)
 	control.run("leader duties", func(ctx context.Context) error {
 		return n.raft.Lead(ctx, n.control.Run)
 	})
@@ -306,7 +346,7 @@ func (n *Node) Run(ctx context.Context) error {
 
 	// Nothing below may be promised once Raft is closing, so the control plane goes
 	// first. The journal flushes what was applied until then; DNS answers throughout.
-	errs := []error{control.stop(), n.raft.Close(), data.stop(), dns.stop()}
+	errs := []error{control.stop(), n.raft.Close(), data.stop(), n.answers.stop()}
 	return errors.Join(errs...)
 }
 

@@ -1,0 +1,74 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorate/quorate/config"
+	"github.com/quorate/quorate/consensus/mesh"
+)
+
+// openAlone opens the only node of an installation on free ports.
+func openAlone(t *testing.T, dir string) *Node {
+	t.Helper()
+	cfg, errs, _ := config.ParseNode("node.yaml", fmt.Appendf(nil, `
+node: { name: eu-1, region: eu-west }
+data_dir: %q
+dns: { listen: [] }
+api: { listen: "127.0.0.1:0" }
+peer: { listen: "127.0.0.1:0", advertise: "127.0.0.1:1", profile: lan }
+`, dir))
+	require.Empty(t, errs)
+	n, err := Open(cfg, Options{Version: "test", Socket: filepath.Join(dir, "sock")})
+	require.NoError(t, err)
+	return n
+}
+
+// runUntil runs n until ok, then stops it.
+func runUntil(t *testing.T, n *Node, ok func() bool) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(ctx) }()
+	require.Eventually(t, ok, 20*time.Second, 20*time.Millisecond)
+	stop()
+	require.NoError(t, <-ended)
+}
+
+// A voter under its old id with an empty log has forgotten its votes.
+func TestANodeWhoseLogIsGoneComesBackUnderAnotherID(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	_, err := mesh.InitDir(MeshDir(dir), "test", "eu-1", mesh.RoleVoter, time.Now())
+	require.NoError(t, err)
+	require.NoError(t, WriteSeed(dir, Seed{Installation: "test"}))
+
+	n := openAlone(t, dir)
+	first := n.id.Nonce
+	runUntil(t, n, func() bool {
+		var id identity
+		_, err := readJSON(filepath.Join(dir, identityFile), &id)
+		return err == nil && id.Started && n.Store().State().Members["eu-1"] != nil
+	})
+
+	n = openAlone(t, dir)
+	require.Equal(t, first, n.id.Nonce, "a restart changes nothing")
+	n.close()
+
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, raftFolder)))
+	n = openAlone(t, dir)
+	second := n.id.Nonce
+	require.NotEqual(t, first, second)
+	require.NotNil(t, n.Store().State().Members["eu-1"], "what it kept for DNS is there")
+	n.close()
+
+	n = openAlone(t, dir)
+	require.Equal(t, second, n.id.Nonce, "the new id waits to be let in")
+	n.close()
+}
