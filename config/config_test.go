@@ -292,34 +292,6 @@ func TestWarnings(t *testing.T) {
 	r, _ := ParseSpec("s", []byte(doc("", weighted+"check: {http: {}}")))
 	require.Empty(t, r.Warnings)
 	require.Empty(t, r.Unused)
-	require.Empty(t, CheckRegion("node.yaml", &Node{Region: "eu-west"}, r.Spec))
-	require.Equal(t, "node.yaml: node.region: no cluster is in region eu-wset; clusters are in eu-central, eu-west, us-east",
-		CheckRegion("node.yaml", &Node{Region: "eu-wset"}, r.Spec)[0].String())
-}
-
-func TestThresholdsThatCannotWork(t *testing.T) {
-	tests := []struct {
-		name     string
-		quorum   statestore.Quorum
-		eligible int
-		want     string
-	}{
-		{"majority always works", statestore.Quorum{MinVotes: 2}, 2, ""},
-		{"too few regions", statestore.Quorum{MinVotes: 2}, 1, "services.web.quorum.min_votes: must be at most the 1 eligible regions, is 2"},
-		{"below a majority", statestore.Quorum{Down: 2, MinVotes: 2}, 5, "services.web.quorum.down: must be at least 3, a majority of 5 eligible regions, is 2"},
-		{"more than there are", statestore.Quorum{Up: 4, MinVotes: 2}, 3, "services.web.quorum.up: must be at most the 3 eligible regions, is 4"},
-		{"all", statestore.Quorum{Up: statestore.ThresholdAll, Down: 2, MinVotes: 2}, 3, ""},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			err := CheckThreshold("web", tt.quorum, tt.eligible)
-			if tt.want == "" {
-				require.NoError(t, err)
-				return
-			}
-			require.EqualError(t, err, tt.want)
-		})
-	}
 }
 
 func TestExcerptPointsAtTheCharacter(t *testing.T) {

@@ -3,8 +3,6 @@ package config
 import (
 	"net"
 	"net/netip"
-
-	"github.com/quorate/quorate/statestore"
 )
 
 func parseNode(texts []*text) (*Node, []FieldError, []Note) {
@@ -117,29 +115,4 @@ func checkNode(c *collector, root *value, n *Node) {
 	if l := root.child("dns").child("listen"); l.fine() && l.given && len(n.DNS.Listen) == 0 && ad != nil && ad.given && len(n.DNS.Advertise.IPv4)+len(n.DNS.Advertise.IPv6) > 0 {
 		c.warnf(ad.at, ad.path, "resolvers are sent to a node that answers nobody: dns.listen is empty")
 	}
-}
-
-// CheckRegion returns a warning when no cluster of the spec is in the node's
-// region: usually a typo, since its votes then count as a region of their own.
-func CheckRegion(path string, n *Node, spec *statestore.Spec) []Note {
-	var regions []string
-	for _, c := range spec.Clusters {
-		if c.Region == n.Region {
-			return nil
-		}
-		regions = append(regions, c.Region)
-	}
-	return []Note{{File: path, Path: "node.region", Msg: "no cluster is in region " + n.Region + "; clusters are in " + joinNames(compactNames(regions))}}
-}
-
-func compactNames(names []string) []string {
-	seen := map[string]bool{}
-	var out []string
-	for _, n := range names {
-		if !seen[n] {
-			seen[n] = true
-			out = append(out, n)
-		}
-	}
-	return out
 }

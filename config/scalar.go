@@ -286,7 +286,7 @@ func size(lo, hi int64) *schema {
 }
 
 // threshold is a statestore.Threshold. Below a majority is known to be wrong only
-// with the members; see CheckThreshold.
+// with the members; policy.CheckSpec refuses it.
 func threshold() *schema {
 	s := scalar("majority, all or a number of regions", "majority, all or a number of regions", func(s string) (any, bool) {
 		switch s {

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -86,12 +85,6 @@ func (h *HTTPCheck) expand(r *strings.Replacer) *HTTPCheck {
 		e.TLS = &t
 	}
 	return &e
-}
-
-// ValidateBodyRegex returns why expr cannot be a body_regex, or nil.
-func ValidateBodyRegex(expr string) error {
-	_, err := regexp.Compile(expr)
-	return err
 }
 
 // ProbeID identifies a probe: a digest of its check and endpoint. It is the same

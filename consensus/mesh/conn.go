@@ -76,10 +76,6 @@ func (c *Conn) Peer() Identity { return c.peer }
 // Proto returns the protocol the connection is for.
 func (c *Conn) Proto() string { return c.proto }
 
-// Opened returns when the handshake ended. A pool should not hand out a connection
-// that is about to reach the mesh's maximal age.
-func (c *Conn) Opened() time.Time { return c.opened }
-
 // Close closes the connection, telling the peer.
 func (c *Conn) Close() error {
 	c.forget()
