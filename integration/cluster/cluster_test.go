@@ -195,6 +195,7 @@ func (in *installation) join(n, by *node) {
 // that it is ready.
 func (in *installation) joinLate(n, by *node) {
 	in.t.Helper()
+	in.watch.restarts(n.name)
 	in.join(n, by)
 	in.health(n, "/readyz", 200)
 	in.watch.watcher.Back(n.name)
@@ -224,6 +225,7 @@ func (in *installation) cut(nodes ...*node) {
 // restart starts a killed node, and returns how long it took to answer.
 func (in *installation) restart(n *node) time.Duration {
 	in.t.Helper()
+	in.watch.restarts(n.name)
 	begun := time.Now()
 	n.start()
 	in.answering(n)

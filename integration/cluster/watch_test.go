@@ -100,7 +100,7 @@ func (o *observation) problems(counts map[string]watch.Counts, took time.Duratio
 	return found
 }
 
-// away says that node stops answering on purpose, or keeps what it has.
+// away says that node stops answering on purpose.
 func (o *observation) away(node string) {
 	o.mu.Lock()
 	o.partial[node] = true
@@ -112,9 +112,16 @@ func (o *observation) away(node string) {
 func (o *observation) gone(node string) {
 	o.mu.Lock()
 	o.partial[node] = true
-	delete(o.rounded, node) // its disk went with it
 	o.mu.Unlock()
 	o.watcher.Gone(node)
+}
+
+// restarts says that node starts anew: it may have one flush less than it had
+// (G2), so it is not held to what it told before.
+func (o *observation) restarts(node string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.rounded, node)
 }
 
 // saw notes what a node says is committed. The newest of all is the truth.

@@ -179,7 +179,7 @@ func (w *Watcher) note(node string, reply *dnsclient.Reply, err error, asked tim
 		c.Last = reply.Addresses
 	}
 	c.Queries++
-	if err == nil {
+	if err == nil && !w.away[node] { // else a last answer before death would begin a gap
 		if last, ok := w.good[node]; ok {
 			c.Gap = max(c.Gap, now.Sub(last))
 		}
