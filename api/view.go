@@ -19,13 +19,11 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 
 // verdictView returns a target's verdict and how the regions vote now.
 func verdictView(st *statestore.State, t health.Target, v health.Verdict) apitype.Verdict {
-	rule := st.Rule(t)
-	j := health.Judge(v.Side, st.Ballots(t), rule)
-	floor := max(health.Majority(j.Eligible), min(2, j.Eligible))
+	j := health.Judge(v.Side, st.Ballots(t), st.Rule(t))
 	return apitype.Verdict{
 		Number: v.Number, Side: v.Side, Mark: v.Mark, Since: v.Since, Index: v.Index,
 		Up: j.Up, Down: j.Down, Eligible: j.Eligible,
-		NeedUp: max(rule.Up, floor), NeedDown: max(rule.Down, floor),
+		NeedUp: j.Need.Up, NeedDown: j.Need.Down,
 		Deciding: v.Deciding,
 	}
 }

@@ -48,12 +48,12 @@ func (c *Controller) tellVerdicts(last, st *statestore.State) {
 		ts, _ := st.Target(target)
 		was, _ := last.Target(target)
 		j := health.Judge(ts.Verdict.Side, st.Ballots(target), st.Rule(target))
-		level, rule := slog.LevelInfo, st.Rule(target).Up
+		level, need := slog.LevelInfo, j.Need.Up
 		if ts.Verdict.Side == health.Down {
-			level, rule = slog.LevelWarn, st.Rule(target).Down
+			level, need = slog.LevelWarn, j.Need.Down
 		}
 		c.log.Log(context.Background(), level, "target went "+ts.Verdict.Side.String(),
-			keyIndex, ts.Verdict.Index, keyTarget, target.String(), keyUp, j.Up, keyDown, j.Down, keyQuorum, rule, keyWas, was.Verdict.Side.String())
+			keyIndex, ts.Verdict.Index, keyTarget, target.String(), keyUp, j.Up, keyDown, j.Down, keyQuorum, need, keyWas, was.Verdict.Side.String())
 	}
 }
 

@@ -10,9 +10,9 @@ import (
 // Explain says in words why j is what the ballots support: a line for the
 // outcome, and a line for each vote, by region and observer. It ends with a
 // newline.
-func Explain(t Target, prev Side, ballots []Ballot, rule Rule, j Judgement) string {
+func Explain(t Target, prev Side, ballots []Ballot, j Judgement) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s: %s\n", t, j.Side, outcome(prev, rule, j))
+	fmt.Fprintf(&b, "%s %s: %s\n", t, j.Side, outcome(prev, j))
 	sorted := slices.SortedFunc(slices.Values(ballots), func(a, b Ballot) int {
 		return cmp.Or(cmp.Compare(a.Region, b.Region), cmp.Compare(a.Observer, b.Observer))
 	})
@@ -31,10 +31,9 @@ func Explain(t Target, prev Side, ballots []Ballot, rule Rule, j Judgement) stri
 }
 
 // outcome is Explain's first line after the side.
-func outcome(prev Side, rule Rule, j Judgement) string {
+func outcome(prev Side, j Judgement) string {
 	counts := fmt.Sprintf("%d up, %d down, %d unknown of %d regions", j.Up, j.Down, j.Eligible-j.Up-j.Down, j.Eligible)
-	rule = rule.floored(j.Eligible)
-	need := fmt.Sprintf("up needs %d, down needs %d", rule.Up, rule.Down)
+	need := fmt.Sprintf("up needs %d, down needs %d", j.Need.Up, j.Need.Down)
 	switch {
 	case j.Mark != Settled:
 		return fmt.Sprintf("%s; %s: kept, %s", counts, need, j.Mark)

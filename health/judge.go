@@ -37,9 +37,10 @@ func (r Rule) floored(eligible int) Rule {
 type Judgement struct {
 	Side     Side // what the verdict is now
 	Mark     Mark
-	Up       int // eligible regions voting up
-	Down     int // eligible regions voting down
-	Eligible int // regions with at least one configured observer, silent or not
+	Up       int  // eligible regions voting up
+	Down     int  // eligible regions voting down
+	Eligible int  // regions with at least one configured observer, silent or not
+	Need     Rule // what was asked for: never below a majority of Eligible
 	Deciding []Decider
 }
 
@@ -54,7 +55,7 @@ type Judgement struct {
 // order; the result does not depend on it.
 func Judge(prev Side, ballots []Ballot, rule Rule) Judgement {
 	regions := regionVotes(ballots)
-	j := Judgement{Side: prev, Eligible: len(regions)}
+	j := Judgement{Side: prev, Eligible: len(regions), Need: rule.floored(len(regions))}
 	for _, v := range regions {
 		switch v {
 		case Up:
@@ -63,11 +64,10 @@ func Judge(prev Side, ballots []Ballot, rule Rule) Judgement {
 			j.Down++
 		}
 	}
-	rule = rule.floored(j.Eligible)
 	switch {
-	case j.Up >= rule.Up:
+	case j.Up >= j.Need.Up:
 		j.Side = Up
-	case j.Down >= rule.Down:
+	case j.Down >= j.Need.Down:
 		j.Side = Down
 	case j.Up > 0 && j.Down > 0:
 		j.Mark = Contested

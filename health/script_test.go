@@ -63,7 +63,7 @@ func runScript(t *testing.T, d *datadriven.TestData) string {
 		return judged(prev, ballots, rule, j)
 	case "explain":
 		web := Target{Service: "web", Cluster: "eu", Endpoint: netip.MustParseAddr("192.0.2.1")}
-		return Explain(web, prev, ballots, rule, j)
+		return Explain(web, prev, ballots, j)
 	}
 	d.Fatalf(t, "unknown command %q", d.Cmd)
 	return ""

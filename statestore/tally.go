@@ -152,7 +152,7 @@ func (y *tally) touchVotesOf(ids []health.ObserverID) {
 // judge turns the touched targets' verdicts to what their votes support.
 func (y *tally) judge() {
 	for _, t := range slices.SortedFunc(maps.Keys(y.touched), health.CompareTargets) {
-		j, rule, ts := y.judgement(t)
+		j, ts := y.judgement(t)
 		if ts == nil || j.Side == ts.Verdict.Side && j.Mark == ts.Verdict.Mark {
 			continue
 		}
@@ -166,9 +166,9 @@ func (y *tally) judge() {
 			Number: prev.Number + 1, Side: j.Side, Mark: j.Mark,
 			Since: y.at.now, Index: y.at.index, Deciding: j.Deciding,
 		}
-		need := rule.Up
+		need := j.Need.Up
 		if j.Side == health.Down {
-			need = rule.Down
+			need = j.Need.Down
 		}
 		y.changes = append(y.changes, VerdictChange{
 			Target: t, Number: prev.Number + 1, From: prev.Side, To: j.Side,
@@ -182,7 +182,7 @@ func (y *tally) judge() {
 // aside can leave a region to its other observer, and nobody has voted.
 func (y *tally) markOnly() {
 	for t := range y.touched {
-		j, _, ts := y.judgement(t)
+		j, ts := y.judgement(t)
 		if ts == nil || j.Side != ts.Verdict.Side || j.Mark == ts.Verdict.Mark {
 			continue
 		}
@@ -192,13 +192,13 @@ func (y *tally) markOnly() {
 }
 
 // judgement judges t as its votes are now, without writing.
-func (y *tally) judgement(t health.Target) (health.Judgement, health.Rule, *TargetState) {
+func (y *tally) judgement(t health.Target) (health.Judgement, *TargetState) {
 	ts, ok := y.own[t]
 	if !ok {
 		ts = y.st.target(t)
 	}
 	if ts == nil {
-		return health.Judgement{}, health.Rule{}, nil
+		return health.Judgement{}, nil
 	}
 	selector := ""
 	if s, ok := y.st.Spec.Services[t.Service]; ok {
@@ -210,7 +210,7 @@ func (y *tally) judgement(t health.Target) (health.Judgement, health.Rule, *Targ
 		y.voters[selector] = vs
 	}
 	rule := y.st.rule(t.Service, len(regionsOf(vs)))
-	return health.Judge(ts.Verdict.Side, y.st.ballots(vs, ts), rule), rule, ts
+	return health.Judge(ts.Verdict.Side, y.st.ballots(vs, ts), rule), ts
 }
 
 // install puts the clones into the state.
