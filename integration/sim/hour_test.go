@@ -181,3 +181,30 @@ func TestALeaderThatStoodStillHasEverybodyConfirmAnew(t *testing.T) {
 		require.Equal(t, numbers, i.nodes["n1"].verdicts())
 	})
 }
+
+// A region whose observer is dead keeps its place among the five, and its last
+// vote says nothing any more.
+func TestASilentObserverIsNotCounted(t *testing.T) { // G1
+	run(t, options{}, func(t *testing.T, i *installation) {
+		leader := i.leader()
+		others := i.raft.Others(leader.name)
+		dead, second, third, fourth := i.nodes[others[0]], i.nodes[others[1]], i.nodes[others[2]], i.nodes[others[3]]
+		term := i.raft.Node(leader.name).Health().Term
+		dead.sight.mistake("eu", health.Down)
+		second.sight.mistake("eu", health.Down)
+		time.Sleep(time.Second)
+		dead.kill()
+		time.Sleep(10 * time.Second) // its lease is over
+		require.True(t, leader.view.State().Observers[health.ObserverID(dead.name)].Silent)
+		third.sight.mistake("eu", health.Down)
+		time.Sleep(time.Minute)
+		require.Equal(t, health.Up, leader.side("eu"), "two of five, and a silent one")
+		require.Equal(t, term, i.raft.Node(leader.name).Health().Term, "no election had a part in it")
+		fourth.sight.mistake("eu", health.Down)
+		i.until("three of five", func() bool { return leader.side("eu") == health.Down })
+		dead.restart()
+		i.until("it to return by itself", func() bool {
+			return leader.view.State().Observers[health.ObserverID(dead.name)].Counts()
+		})
+	})
+}
