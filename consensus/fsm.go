@@ -88,7 +88,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 		return ErrParked
 	}
 	store := f.n.cfg.Store
-	if now := store.State(); now.Index >= st.Index && now.Installation == st.Installation {
+	if now := store.State(); now.Generation >= st.Generation && now.Index >= st.Index && now.Installation == st.Installation {
 		return nil
 	}
 	if err := store.Restore(bytes.NewReader(data)); err != nil {

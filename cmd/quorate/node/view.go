@@ -1,6 +1,8 @@
 package node
 
 import (
+	"cmp"
+
 	"github.com/quorate/quorate/statestore"
 )
 
@@ -16,10 +18,11 @@ func newView(store *statestore.Store, kept *statestore.State) *view {
 	return &view{store: store, kept: kept}
 }
 
-// State returns the newer of the two.
+// State returns the newer of the two. A higher generation is newer at any index:
+// its log starts anew (G2).
 func (v *view) State() *statestore.State {
 	st := v.store.State()
-	if v.kept != nil && (st.Generation < v.kept.Generation || st.Index < v.kept.Index) {
+	if v.kept != nil && cmp.Or(cmp.Compare(st.Generation, v.kept.Generation), cmp.Compare(st.Index, v.kept.Index)) < 0 {
 		return v.kept
 	}
 	return st
