@@ -86,16 +86,20 @@ func (n *Node) joinByFile(string) error {
 func (n *Node) admit(ctx context.Context, req mesh.JoinRequest) (mesh.JoinResponse, error) {
 	var none mesh.JoinResponse
 	st := n.view.State()
-	token := st.JoinTokens[req.Token]
-	if token == nil || token.Hash != req.TokenHash() {
-		return none, errors.New("the join token is not known or was used; make another with \"quorate members token\"")
-	}
 	authority, err := n.signingAuthority(st)
 	if err != nil {
 		return none, fmt.Errorf("%s cannot sign certificates (%w); join through a voter", n.cfg.Name, err)
 	}
-	m := req.Member
-	m.Nonce, m.CA = newNonce(), authority.Fingerprint()
+	token := st.JoinTokens[req.Token]
+	m, again := n.admitted.repeated(req, st.Members)
+	switch {
+	case again:
+	case token == nil || token.Hash != req.TokenHash():
+		return none, errors.New("the join token is not known or was used; make another with \"quorate members token\"")
+	default:
+		m = req.Member
+		m.Nonce, m.CA = newNonce(), authority.Fingerprint()
+	}
 	id := mesh.Identity{Installation: st.Installation, Name: m.Name, Role: string(m.Role)}
 	if err := id.Validate(); err != nil {
 		return none, err
@@ -104,12 +108,15 @@ func (n *Node) admit(ctx context.Context, req mesh.JoinRequest) (mesh.JoinRespon
 	if err != nil {
 		return none, err
 	}
-	res, err := n.propose(ctx, statestore.UseJoinToken{ID: req.Token, Member: m})
-	if err != nil {
-		return none, fmt.Errorf("the installation has no quorum now, try again: %w", err)
-	}
-	if res.Err != nil {
-		return none, res.Err
+	if !again {
+		n.admitted.keep(req, m) // before the outcome is known: a timeout may have committed
+		res, err := n.propose(ctx, statestore.UseJoinToken{ID: req.Token, Member: m})
+		if err != nil {
+			return none, fmt.Errorf("the installation has no quorum now, try again: %w", err)
+		}
+		if res.Err != nil {
+			return none, res.Err
+		}
 	}
 	if m.Role == statestore.Voter {
 		err = n.raft.AddVoter(ctx, m.Name, m.Nonce)
@@ -117,7 +124,7 @@ func (n *Node) admit(ctx context.Context, req mesh.JoinRequest) (mesh.JoinRespon
 		err = n.raft.AddNonvoter(ctx, m.Name, m.Nonce)
 	}
 	if err != nil {
-		return none, fmt.Errorf("%s is a member now, but Raft did not take it in: %w; run \"quorate members remove %s\" and join again", m.Name, err, m.Name)
+		return none, fmt.Errorf("%s is a member now, but Raft did not take it in: %w; join again with the same token", m.Name, err)
 	}
 	resp := mesh.JoinResponse{
 		Installation: st.Installation, Nonce: m.Nonce,

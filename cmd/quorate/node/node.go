@@ -83,6 +83,8 @@ type Node struct {
 	prober   *probe.Prober
 	reporter *probe.Reporter // nil: this node does not observe
 
+	admitted admissions
+
 	api *apiServer
 
 	// closers undo what Open did, last first, when Open fails midway.
