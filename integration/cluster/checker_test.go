@@ -87,7 +87,12 @@ func TestTheCheckerFindsPlantedAnswers(t *testing.T) {
 			server, clientHost := w.addHost("liar", "10.77.0.11"), w.addHost("client", "10.77.0.100")
 			l := newLiar(t, server)
 			l.answer.Store(&right)
-			o := newObservation(t, clientHost, map[string]string{"liar": netip.AddrPortFrom(server.addr, dnsPort).String()})
+			addr := netip.AddrPortFrom(server.addr, dnsPort).String()
+			eventually(t, settle, "the new network carries packets", func(ctx context.Context) error {
+				_, err := askFrom(ctx, clientHost, addr, 100*time.Millisecond)
+				return err
+			})
+			o := newObservation(t, clientHost, map[string]string{"liar": addr})
 			o.truth.Commit([]netip.Addr{right}, time.Now())
 			o.begin()
 			pause(t, time.Second)

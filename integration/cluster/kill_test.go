@@ -109,7 +109,8 @@ func TestKillAllStartOne(t *testing.T) {
 	require.LessOrEqual(t, took, time.Second)
 	require.NoError(t, in.answersOnly(t.Context(), alone, "us", "ap"))
 
-	in.sites["us"].down() // it sees this, and may do nothing about it
+	in.health(alone, "/readyz", 200) // DNS does not wait for the API
+	in.sites["us"].down()            // it sees this, and may do nothing about it
 	stays(t, 5*time.Second, "one of three changes nothing", func(ctx context.Context) error {
 		if code, err := alone.health(ctx, "/readyz"); err != nil || code != 200 {
 			return fmt.Errorf("readyz %d, %v", code, err)

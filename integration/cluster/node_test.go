@@ -198,7 +198,11 @@ func (n *node) health(ctx context.Context, path string) (int, error) {
 
 // ask asks the node one question from the client's namespace.
 func (n *node) ask(ctx context.Context, from *host, timeout time.Duration) ([]netip.Addr, error) {
-	c, err := dialFrom(ctx, from, n.server())
+	return askFrom(ctx, from, n.server(), timeout)
+}
+
+func askFrom(ctx context.Context, from *host, server string, timeout time.Duration) ([]netip.Addr, error) {
+	c, err := dialFrom(ctx, from, server)
 	if err != nil {
 		return nil, err
 	}
