@@ -212,7 +212,7 @@ func Do[T any](ctx context.Context, c *Client, r Request) (*Result[T], error) {
 	}
 	out := &Result[T]{Meta: meta(resp, shown), Raw: data}
 	if err := json.Unmarshal(data, &out.Envelope); err != nil {
-		return nil, fmt.Errorf("decode the answer of %s: %w", shown, err)
+		return nil, fmt.Errorf("%s answered with something that is not quorate's API: %w", shown, err)
 	}
 	return out, nil
 }

@@ -47,7 +47,10 @@ func (c *cli) addGlobalFlags(root *cobra.Command) {
 	f.StringVarP(&c.output, "output", "o", "table", "table, json or jsonl")
 	f.StringVar(&c.key, "idempotency-key", "", "repeat a write under the key it was first sent with")
 	f.DurationVar(&c.timeout, "timeout", client.DefaultTimeout, "how long one call may take")
-	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if err := emptyFlags(cmd); err != nil {
+			return err
+		}
 		if c.timeout <= 0 {
 			return usageError(fmt.Errorf("--timeout must be a duration above 0 such as 20s, is %s", c.timeout))
 		}
@@ -98,7 +101,8 @@ func (c *cli) client() (*client.Client, error) {
 			o.Addrs = current.Addr
 		}
 		// A context's token goes to that context's addresses and to no other.
-		if !slices.ContainsFunc(o.Addrs, func(a string) bool { return !slices.Contains(current.Addr, a) }) {
+		own := sameAddrs(current.Addr)
+		if !slices.ContainsFunc(sameAddrs(o.Addrs), func(a string) bool { return !slices.Contains(own, a) }) {
 			o.TokenFile = firstOf(o.TokenFile, current.TokenFile)
 		}
 		if c.as != "" {
@@ -115,6 +119,19 @@ func (c *cli) client() (*client.Client, error) {
 		o.Addrs = []string{"unix:" + node.RunDir + "/quorate.sock"}
 	}
 	return client.New(o)
+}
+
+// sameAddrs spells addresses one way: HOST:PORT is http://HOST:PORT.
+func sameAddrs(addrs []string) []string {
+	same := make([]string, len(addrs))
+	for i, a := range addrs {
+		a = strings.TrimSuffix(strings.TrimSpace(a), "/")
+		if !strings.Contains(a, "://") && !strings.HasPrefix(a, "unix:") {
+			a = "http://" + a
+		}
+		same[i] = a
+	}
+	return same
 }
 
 // get reads one kind of object and says to stderr when it may be old.

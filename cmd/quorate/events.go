@@ -72,7 +72,7 @@ func (c *cli) eventLine(e apitype.Event) error {
 	if c.format() == "jsonl" {
 		return json.NewEncoder(c.out).Encode(e)
 	}
-	_, err := fmt.Fprintln(c.out, strings.Join(eventRow(e), "  "))
+	_, err := fmt.Fprintln(c.out, strings.Map(visible, strings.Join(eventRow(e), "  ")))
 	return err
 }
 

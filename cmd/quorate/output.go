@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/quorate/quorate/api/apitype"
 )
@@ -28,7 +30,7 @@ func show[T any](c *cli, env apitype.Envelope[T], table func(w io.Writer, items 
 		}
 		return nil
 	}
-	table(c.out, env.Items)
+	table(plain{c.out}, env.Items)
 	return nil
 }
 
@@ -46,9 +48,39 @@ func columns(w io.Writer, head string, rows [][]string) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, strings.ReplaceAll(head, " ", "\t"))
 	for _, row := range rows {
+		for i, cell := range row {
+			row[i] = strings.Map(visible, cell)
+		}
 		fmt.Fprintln(tw, strings.Join(row, "\t"))
 	}
 	_ = tw.Flush() // stdout; a broken pipe ends the process
+}
+
+// visible keeps a cell on its line: other people wrote some of them, such as the
+// reason of a drain, and control characters could rewrite a terminal.
+func visible(r rune) rune {
+	if unicode.IsControl(r) {
+		return ' '
+	}
+	return r
+}
+
+// plain passes text for people on without control characters, except ends of lines
+// and tabs.
+type plain struct{ w io.Writer }
+
+// Write writes b without control characters.
+func (p plain) Write(b []byte) (int, error) {
+	clean := bytes.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
+			return r
+		}
+		return visible(r)
+	}, b)
+	if _, err := p.w.Write(clean); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 // clock shows a time of day in UTC, or "-".

@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/quorate/quorate/api/apitype"
 	"github.com/quorate/quorate/api/client"
 )
 
@@ -18,6 +21,11 @@ import (
 func markUsageErrors(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			// An empty argument is a script's unset variable; to many verbs none
+			// means all.
+			if slices.Contains(args, "") {
+				return usageError(fmt.Errorf("%s: an argument is empty, got %q (see: %s --help)", verbOf(cmd), args, cmd.CommandPath()))
+			}
 			if check(cmd, args) == nil {
 				return nil
 			}
@@ -58,6 +66,7 @@ func verbOf(cmd *cobra.Command) string {
 // request are named as the flags that made them; those in a file stand first, one a
 // line, and are counted last.
 func tell(w io.Writer, cmd *cobra.Command, err error) {
+	w = plain{w}
 	var (
 		problem *client.ProblemError
 		none    *client.UnreachableError
@@ -73,10 +82,25 @@ func tell(w io.Writer, cmd *cobra.Command, err error) {
 			fmt.Fprintln(w, text)
 			text = fmt.Sprintf("%s; nothing was changed", count(n, "error"))
 		}
+	case errors.As(err, &problem) && problem.Name() == apitype.ProblemUnauthorized:
+		problem.Next = "give --token-file FILE; a token comes from: quorate token create USER --groups GROUP"
+		text = problem.Error()
 	case errors.As(err, &none) && !none.Unknown:
 		text += "\nnext: give --addr HOST:PORT of a node's API, or run this as root on a node's host"
 	}
 	fmt.Fprintln(w, "quorate: "+text)
+}
+
+// emptyFlags refuses flags of every verb that were given without a value: one would
+// act elsewhere, or as somebody else, than the script meant.
+func emptyFlags(cmd *cobra.Command) error {
+	var err error
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if v := f.Value.String(); v == "" || f.Value.Type() == "stringSlice" && v == "[]" {
+			err = usageError(fmt.Errorf("--%s is empty; give it a value or leave it out", f.Name))
+		}
+	})
+	return err
 }
 
 // flagOf returns the flag or argument that a pointer into a request comes from:

@@ -55,6 +55,7 @@ func (d *demo) setup(env *testscript.Env) error {
 		return err
 	}
 	env.Setenv("TOKEN", token)
+	env.Setenv("ESCAPES", "one\ntwo\x1b[2Jthree")
 	for i, n := range d.Nodes {
 		env.Setenv(fmt.Sprintf("API%d", i+1), n.API)
 		env.Setenv(fmt.Sprintf("DNS%d", i+1), n.DNS)
