@@ -40,7 +40,12 @@ func join(ctx context.Context, dir *dataDir, cfg *config.Node, version, addr, to
 			return writeJSON(dir.join(identityFile), identity{Name: cfg.Name, Nonce: r.Nonce})
 		},
 	}
-	return joiner.Join(ctx, addr, token, mesh.JoinRequest{Member: asked})
+	req := mesh.JoinRequest{Member: asked}
+	resp, err := joiner.Join(ctx, addr, token, req)
+	if errors.Is(err, mesh.ErrHasIdentity) {
+		return rejoin(ctx, dir, joiner, addr, token, req)
+	}
+	return resp, err
 }
 
 // joiningMember is what a node without an identity says of itself.
