@@ -113,6 +113,26 @@ func TestAProposalOutlivesTheLeader(t *testing.T) {
 	})
 }
 
+// A leader that is cut off has taken the write and cannot say so; the next one has
+// it soon after it was elected, not when a timeout ends.
+func TestAProposalFollowsTheLeadershipAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := consensustest.New(t, 3, consensustest.Options{Profile: consensus.LAN()})
+		leader := c.WaitLeader()
+		follower := c.Follower(leader)
+		c.Propose(follower, token(1)) // connected
+		c.Isolate(leader)
+		start := time.Now()
+		res, err := c.Node(follower).Propose(t.Context(), token(2), consensus.Origin{Actor: "ann", Request: "r", Issued: time.Now()})
+		took := time.Since(start)
+		require.NoError(t, err)
+		require.NoError(t, res.Err)
+		c.Net.Heal()
+		c.Settle()
+		require.Less(t, took, 5*time.Second)
+	})
+}
+
 func TestAKilledLeaderIsReplacedWithinTwoSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var worst, sum time.Duration

@@ -31,7 +31,8 @@ const (
 // returned, with a nil error.
 //
 // With a request id a proposal whose outcome is unknown is tried again until ctx
-// ends, which executes it at most once; without one ErrUnknownOutcome is returned
+// ends, at the next leader as soon as there is one, which executes it at most
+// once; without one ErrUnknownOutcome is returned
 // at once. ErrNoLeader means that nothing was proposed.
 func (n *Node) Propose(ctx context.Context, cmd statestore.Command, o Origin) (statestore.Result, error) {
 	entry, err := statestore.Encode(cmd, statestore.Meta{Actor: o.Actor, Request: o.Request, Issued: o.Issued})
@@ -58,7 +59,12 @@ func (n *Node) propose(ctx context.Context, entry []byte, again bool) (statestor
 		leader, err := n.awaitLeader(ctx)
 		if err == nil {
 			var res statestore.Result
-			res, err = n.proposeTo(ctx, leader, entry)
+			try, end := ctx, func() {}
+			if again {
+				try, end = n.whileLedBy(ctx, leader)
+			}
+			res, err = n.proposeTo(try, leader, entry)
+			end()
 			switch {
 			case err == nil:
 				return res, nil
@@ -219,7 +225,9 @@ func (n *Node) ReadIndex(ctx context.Context) (uint64, error) {
 		if err != nil {
 			return 0, err
 		}
-		body, err := n.rpc.call(ctx, leader, methodRead, nil)
+		try, end := n.whileLedBy(ctx, leader)
+		body, err := n.rpc.call(try, leader, methodRead, nil)
+		end()
 		if err == nil {
 			var p proposed
 			if err := json.Unmarshal(body, &p); err != nil {
@@ -293,6 +301,29 @@ func (n *Node) awaitLeader(ctx context.Context) (string, error) {
 		case <-ctx.Done():
 			return "", ErrNoLeader
 		}
+	}
+}
+
+// whileLedBy returns a context that ends when leader leads no more, as this node
+// sees it: a leader that was cut off cannot say that it will not answer. end must
+// be called.
+func (n *Node) whileLedBy(ctx context.Context, leader string) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer cancel()
+		for view := n.leader.Load(); view.name == leader; view = n.leader.Load() {
+			select {
+			case <-view.changed:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		cancel()
+		<-done
 	}
 }
 
