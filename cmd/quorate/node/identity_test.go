@@ -72,3 +72,25 @@ func TestANodeWhoseLogIsGoneComesBackUnderAnotherID(t *testing.T) {
 	require.Equal(t, second, n.id.Nonce, "the new id waits to be let in")
 	n.close()
 }
+
+// Who left and who came while a node was away, perhaps the leader itself, it learns
+// from them only.
+func TestWhoIsNoMemberIsRefusedOnlyByANodeThatIsUpToDate(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	_, err := mesh.InitDir(MeshDir(dir), "test", "eu-1", mesh.RoleVoter, time.Now())
+	require.NoError(t, err)
+	require.NoError(t, WriteSeed(dir, Seed{Installation: "test"}))
+	n := openAlone(t, dir)
+	runUntil(t, n, func() bool { return n.Store().State().Members["eu-1"] != nil && !n.allowed("us-1") })
+
+	n = openAlone(t, dir)
+	require.NotNil(t, n.Store().State().Members["eu-1"])
+	require.True(t, n.allowed("us-1"), "the kept state may be old")
+	n.close()
+
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, raftFolder)))
+	n = openAlone(t, dir)
+	require.True(t, n.allowed("us-1"), "and the log may be gone")
+	n.close()
+}

@@ -80,8 +80,10 @@ func (n *Node) allowed(name string) bool {
 			return true
 		}
 	}
-	// Until it has caught up a removed node cannot be told from a new one.
-	return st.Index < n.raft.Health().Commit
+	// Until it has caught up with a quorum a removed node cannot be told from a new
+	// one, which may be the leader that it has to catch up with.
+	h := n.raft.Health()
+	return !h.Quorum || st.Index != h.Commit
 }
 
 // addressBook says at which address a member is dialled. What was heard from the
