@@ -35,6 +35,7 @@ type demo struct {
 // was: healed, all up, nothing drained or frozen.
 func TestDemo(t *testing.T) {
 	d := startDemo(t)
+	require.True(t, t.Run("the README is true", d.tryIt))
 	for _, file := range scripts(t, "testdata/demo") {
 		passed := t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			testscript.Run(t, testscript.Params{

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -71,19 +72,35 @@ func setup(env *testscript.Env) error {
 	}
 	env.Defer(func() { _ = taken.Close() })
 	env.Setenv("TAKEN", taken.Addr().String())
-	var held []net.Listener
 	for i := range 8 {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		addr, err := freeAddr()
 		if err != nil {
 			return err
 		}
-		held = append(held, ln)
-		env.Setenv(fmt.Sprintf("ADDR%d", i+1), ln.Addr().String())
-	}
-	for _, ln := range held {
-		_ = ln.Close() // only asked which are free; all at once so that they differ
+		env.Setenv(fmt.Sprintf("ADDR%d", i+1), addr)
 	}
 	return nil
+}
+
+// Ports for servers are below those that systems give to outgoing connections:
+// any of these may be taken between the choice and its use.
+const firstPort, lastPort = 21000, 29999
+
+// tried is the last port looked at; processes start at different ones.
+var tried atomic.Int32
+
+// freeAddr returns an address that nothing in this process was given before.
+func freeAddr() (string, error) {
+	tried.CompareAndSwap(0, int32(os.Getpid()*64%(lastPort-firstPort)))
+	for range lastPort - firstPort {
+		port := firstPort + int(tried.Add(1))%(lastPort-firstPort)
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		if ln, err := net.Listen("tcp", addr); err == nil {
+			_ = ln.Close() // only asked whether it is free
+			return addr, nil
+		}
+	}
+	return "", fmt.Errorf("no port from %d to %d is free", firstPort, lastPort)
 }
 
 var commands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
