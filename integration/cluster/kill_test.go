@@ -14,7 +14,7 @@ import (
 
 const (
 	// killRounds is how often a scenario kills a node.
-	killRounds = 6
+	killRounds = 12
 
 	// commitP95 and commitMax are what the LAN profile promises after a kill.
 	commitP95 = 3 * time.Second

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -18,8 +19,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// netnsPrefix starts the name of every namespace: PREFIX PID - N - HOST. The pid
-// tells whose it is, so that what a killed run left can be removed.
+// netnsPrefix starts the name of every namespace (PREFIX PID - N - HOST) and of
+// every folder for sockets. The pid tells whose it is, so that what a killed run
+// left can be removed.
 const netnsPrefix = "qit-"
 
 // worlds numbers the worlds of this process.
@@ -70,15 +72,13 @@ func requireTools(t *testing.T) {
 	}
 }
 
-// removeLeftovers deletes namespaces, and ends processes in them, whose run is dead.
+// removeLeftovers deletes what runs left that are dead: namespaces, processes in
+// them, and the folders of their sockets.
 func removeLeftovers(t *testing.T) {
 	t.Helper()
 	for line := range strings.Lines(run(t, "ip", "netns", "list")) {
 		ns, _, _ := strings.Cut(strings.TrimSpace(line), " ")
-		rest, ours := strings.CutPrefix(ns, netnsPrefix)
-		owner, _, _ := strings.Cut(rest, "-")
-		pid, err := strconv.Atoi(owner)
-		if !ours || err != nil || syscall.Kill(pid, 0) == nil {
+		if !isLeftover(ns) {
 			continue
 		}
 		for _, inside := range strings.Fields(run(t, "ip", "netns", "pids", ns)) {
@@ -88,6 +88,21 @@ func removeLeftovers(t *testing.T) {
 		}
 		run(t, "ip", "netns", "del", ns)
 	}
+	folders, err := filepath.Glob(filepath.Join(os.TempDir(), netnsPrefix+"*"))
+	require.NoError(t, err)
+	for _, f := range folders {
+		if isLeftover(filepath.Base(f)) {
+			require.NoError(t, os.RemoveAll(f))
+		}
+	}
+}
+
+// isLeftover reports whether name carries the pid of a run that is dead.
+func isLeftover(name string) bool {
+	rest, ours := strings.CutPrefix(name, netnsPrefix)
+	owner, _, _ := strings.Cut(rest, "-")
+	pid, err := strconv.Atoi(owner)
+	return ours && err == nil && syscall.Kill(pid, 0) != nil
 }
 
 func (w *world) addNamespace(name string) string {

@@ -55,7 +55,7 @@ func newNode(t *testing.T, h *host, name, region string) *node {
 	require.FileExists(t, bin, "run: make build")
 	root := t.TempDir()
 	// A socket's path must be short, and names of tests are not.
-	sockets, err := os.MkdirTemp("", "qit")
+	sockets, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", netnsPrefix, os.Getpid()))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(sockets) }) // the system's temporary folder
 	n := &node{
