@@ -150,21 +150,24 @@ func (n *Node) admit(ctx context.Context, req mesh.JoinRequest) (mesh.JoinRespon
 	return resp, nil
 }
 
-// signingAuthority is the installation's newest CA whose key this node holds.
+// signingAuthority is the installation's newest CA whose key this node holds. A
+// roll that stopped midway leaves a newer one that nobody holds yet.
 func (n *Node) signingAuthority(st *statestore.State) (*mesh.Authority, error) {
-	if len(st.Trust) == 0 {
-		return nil, mesh.ErrNoAuthority
+	for i := len(st.Trust) - 1; i >= 0; i-- {
+		if a, err := n.mesh.Authority(st.Trust[i].Fingerprint); err == nil {
+			return a, nil
+		}
 	}
-	return n.mesh.Authority(st.Trust[len(st.Trust)-1].Fingerprint)
+	return nil, mesh.ErrNoAuthority
 }
 
-// mintJoinToken makes a join token that pins the CA this installation signs with.
+// mintJoinToken makes a join token that pins the CA of this node's own certificate:
+// what a joining node is shown. It is the newest one except in the midst of a roll.
 func (n *Node) mintJoinToken() (api.JoinSecret, error) {
-	st := n.view.State()
-	if len(st.Trust) == 0 {
+	if len(n.view.State().Trust) == 0 {
 		return api.JoinSecret{}, errors.New("the installation is not initialized yet")
 	}
-	t, err := mesh.NewJoinToken(st.Trust[len(st.Trust)-1].Fingerprint)
+	t, err := mesh.NewJoinToken(n.mesh.Issuer())
 	if err != nil {
 		return api.JoinSecret{}, err
 	}

@@ -71,6 +71,14 @@ peer: { listen: "127.0.0.1:0", advertise: "127.0.0.1:2", profile: lan }
 	require.Equal(t, first, id())
 	require.DirExists(t, filepath.Join(second, raftFolder))
 
+	// A roll of the CA that stopped midway is in nobody's way.
+	unfinished, err := mesh.NewAuthority("test", time.Now())
+	require.NoError(t, err)
+	ca, err := trustedCA(unfinished.CertificatePEM())
+	require.NoError(t, err)
+	res, err := n.propose(ctx, statestore.TrustCA{CA: ca})
+	require.NoError(t, errors.Join(err, res.Err))
+
 	require.NoError(t, n.removeMember(ctx, "us-1", "its log was lost", api.Origin{Actor: "test"}))
 	again := token()
 	require.NoError(t, join(again))
