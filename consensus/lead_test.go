@@ -132,6 +132,7 @@ func TestATransferToACutOffNodeDoesNotStick(t *testing.T) { // SYN-4, A9
 			})
 			require.NoError(t, err)
 		}
+		time.Sleep(5 * time.Second) // every TimeoutNow that was held up has come or is given up
 		leader := c.WaitLeader()
 		target := c.Follower(leader)
 		require.NoError(t, c.Node(c.Follower(target)).TransferLeader(t.Context(), target))

@@ -44,6 +44,14 @@ func (n *Node) newTransport() *transport {
 	}
 }
 
+// SetHeartbeatHandler sets none, so that heartbeats reach raft one by one with
+// everything else. On its fast path a heartbeat changes term and role beside
+// raft's main goroutine: one of the old term that comes as this node stands for
+// election takes the new term back, and the node then leads in a term it does not
+// know of, for ever and without a lease (hashicorp/raft #695). The price is that
+// a follower whose disk stalls does not answer heartbeats meanwhile.
+func (t *transport) SetHeartbeatHandler(func(raft.RPC)) {}
+
 // streamLayer implements raft.StreamLayer over Links. It keeps every connection,
 // so that Close ends them all: heartbeats must stop at once.
 type streamLayer struct {
