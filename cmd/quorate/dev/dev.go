@@ -63,6 +63,8 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return fmt.Errorf("make the demo's folder: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(d.dir)) }()
+	bound := sync.OnceFunc(takeTurn(ctx))
+	defer bound()
 	if err := d.prepare(); err != nil {
 		return err
 	}
@@ -77,6 +79,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 			return err
 		}
 	}
+	bound()
 	if err := d.settle(ctx); err != nil {
 		return err
 	}

@@ -1,12 +1,15 @@
 package dev
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // site is one region of the demo: a node and a cluster.
@@ -40,9 +43,31 @@ type ports struct {
 	dns, api, peer int
 }
 
+// takeTurn makes demos that start at the same moment choose and bind their ports
+// one after the other: they would all find the same ones free. Where the system
+// has no name that goes away with its holder, nobody waits.
+func takeTurn(ctx context.Context) (done func()) {
+	if runtime.GOOS != "linux" {
+		return func() {}
+	}
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	for {
+		turn, err := (&net.ListenConfig{}).Listen(ctx, "unix", "@quorate-dev-ports")
+		if err == nil {
+			return func() { _ = turn.Close() } // only its name was needed
+		}
+		select {
+		case <-ctx.Done():
+			return func() {}
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
 // choosePorts picks free ports for n nodes, counting up from the customary ones.
-// Between the choice and the node's own bind another process may take one; the
-// node then says so.
+// Between the choice and the node's own bind another process than a demo may take
+// one; the node then says so.
 func choosePorts(n int) ([]ports, error) {
 	chosen := make([]ports, n)
 	dns, api, peer := firstDNSPort, firstAPIPort, firstPeerPort
