@@ -40,6 +40,9 @@ verb talks to it.`,
 			if err != nil {
 				return usageError(err)
 			}
+			if _, err := config.LoadContexts(path); err != nil {
+				return usageError(err) // the client could not find the demo
+			}
 			cfg := dev.Config{
 				Nodes: nodes, Version: version, ContextsPath: path,
 				Out: c.out, Err: c.err, JSON: c.format() == "json",

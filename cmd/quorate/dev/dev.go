@@ -167,7 +167,7 @@ func (d *Demo) settle(ctx context.Context) error {
 			return fmt.Errorf("let %s in: %w", u.name, err)
 		}
 	}
-	if err := first.apply(ctx, specYAML(d.clusters)); err != nil {
+	if err := first.apply(ctx, specYAML(d.clusters, len(d.nodes))); err != nil {
 		return fmt.Errorf("apply the demo's spec: %w", err)
 	}
 	for _, n := range d.nodes {

@@ -143,8 +143,9 @@ func quoteAll(ss []string) []string {
 	return out
 }
 
-// specYAML returns the demo's spec: one stateless service over the clusters.
-func specYAML(clusters []*fakeCluster) string {
+// specYAML returns the demo's spec: one stateless service over the clusters. A demo
+// of one node has one region to vote, which a spec must allow by name.
+func specYAML(clusters []*fakeCluster, nodes int) string {
 	var b strings.Builder
 	b.WriteString("# Written by the demo.\nversion: 1\n")
 	b.WriteString("defaults:\n  ttl: { normal: 5s, changing: 1s }\n")
@@ -154,6 +155,9 @@ func specYAML(clusters []*fakeCluster) string {
 		fmt.Fprintf(&b, "  %s: { region: %s, ipv4: [%s] }\n", c.name, c.region, c.addr)
 	}
 	fmt.Fprintf(&b, "services:\n  web:\n    policy: { type: weighted }\n    check: { http: { port: %d, path: /healthz } }\n", clusters[0].bind.Port())
+	if nodes == 1 {
+		b.WriteString("    quorum: { min_votes: 1 }\n")
+	}
 	return b.String()
 }
 
