@@ -56,7 +56,7 @@ func (p proposer) Propose(ctx context.Context, cmd statestore.Command, o api.Ori
 func (n *Node) quorum() api.QuorumView {
 	h := n.raft.Health()
 	view := api.QuorumView{
-		HasQuorum: h.Quorum, Leader: h.Leader, Stale: h.LastContact,
+		HasQuorum: h.Quorum, Leader: h.Leader, Stale: n.age(),
 		Voters: h.Voters, VotersUp: h.Reachable, Tolerates: h.Tolerance,
 	}
 	for _, s := range n.raft.Servers() {

@@ -18,6 +18,7 @@ const (
 	identityFile = "node.json"
 	seedFile     = "seed.json"
 	peersFile    = "peers.json"
+	contactFile  = "contact"
 	meshFolder   = "mesh"
 	raftFolder   = "raft"
 	lkgFolder    = "lkg"

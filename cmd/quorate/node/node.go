@@ -72,7 +72,8 @@ type Node struct {
 	dns    *dnsserver.Server
 
 	answers *plane                         // runs dns from Open on
-	contact atomic.Pointer[consensus.Node] // raft, once it is open: answers run before
+	opened  atomic.Pointer[consensus.Node] // raft, once it is open: answers run before
+	contact *contact
 
 	mesh     *mesh.Mesh
 	peers    net.Listener
@@ -159,6 +160,7 @@ func (n *Node) openLKG() error {
 		// G13: a damaged file serves nothing, and nothing else stops because of it.
 		n.log.Error("the last known good state cannot be read; DNS answers once the quorum is heard", keyErr, err)
 	}
+	n.contact = openContact(n.dir.join(contactFile), n.started)
 	n.store = statestore.NewStore()
 	n.view = newView(n.store, st)
 	n.tables = &publisher{log: n.log}
@@ -239,7 +241,8 @@ func (n *Node) openConsensus() error {
 	if err != nil {
 		return err
 	}
-	n.contact.Store(n.raft)
+	n.contact.opened(time.Now())
+	n.opened.Store(n.raft)
 	n.onClose(func() { _ = n.raft.Close() }) // its error was logged as it happened
 	n.control = controller.New(controller.Config{
 		Name:  n.cfg.Name,
@@ -288,13 +291,13 @@ func (n *Node) restored(st *statestore.State) {
 	}
 }
 
-// age is how long this node has not heard a leader that holds its lease; never
-// less than the true time, so after a restart it counts from the last thing kept.
+// age is how long this node has not heard a leader that holds its lease, in earlier
+// runs included; never less than the true time.
 func (n *Node) age() time.Duration {
-	if raft := n.contact.Load(); raft != nil {
-		return raft.LastContact()
+	if raft := n.opened.Load(); raft != nil {
+		return n.contact.age(raft.LastContact(), time.Now())
 	}
-	return time.Since(n.started)
+	return n.contact.before + time.Since(n.started)
 }
 
 // Store returns the state as this node has it.
@@ -329,6 +332,10 @@ func (n *Node) Run(ctx context.Context) error {
 	control.run("addresses", n.book.run)
 	control.run("bootstrap", n.bootstrap)
 	control.run("identity", n.markStarted)
+	control.run("contact", func(ctx context.Context) error {
+		n.contact.run(ctx, n.raft.LastContact, n.log)
+		return nil
+	})
 	control.run("leader duties", func(ctx context.Context) error {
 		return n.raft.Lead(ctx, n.control.Run)
 	})
