@@ -85,6 +85,9 @@ func tell(w io.Writer, cmd *cobra.Command, err error) {
 	case errors.As(err, &problem) && problem.Name() == apitype.ProblemUnauthorized:
 		problem.Next = "give --token-file FILE; a token comes from: quorate token create USER --groups GROUP"
 		text = problem.Error()
+	case errors.As(err, &problem) && problem.Name() == apitype.ProblemNotFound && problem.Next == "":
+		problem.Next = listOf(problem.Problem.Error())
+		text = problem.Error()
 	case errors.As(err, &none) && !none.Unknown:
 		text += "\nnext: give --addr HOST:PORT of a node's API, or run this as root on a node's host"
 	}
@@ -101,6 +104,19 @@ func emptyFlags(cmd *cobra.Command) error {
 		}
 	})
 	return err
+}
+
+// listOf returns the verb that lists what was not found, or "".
+func listOf(text string) string {
+	for what, verb := range map[string]string{
+		"no cluster is": "clusters", "no service is": "services", "no member is": "members",
+		"no revision is": "config history", "token ": "token list", "no plan of": "plan -f FILE",
+	} {
+		if strings.HasPrefix(text, what) {
+			return "quorate " + verb
+		}
+	}
+	return ""
 }
 
 // flagOf returns the flag or argument that a pointer into a request comes from:
