@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -141,7 +142,7 @@ func (s *Server) history(ctx context.Context, in *historyInput) (*output[apitype
 func movesAnswers(st *statestore.State, e statestore.Event, service string) bool {
 	kind, _, _ := strings.Cut(e.Type, ".")
 	switch kind {
-	case "rotation", "service", "freeze", "automation":
+	case "rotation", "service":
 		return service == "" || e.Subject == "services/"+service || !strings.HasPrefix(e.Subject, "services/")
 	case "cluster":
 		name := strings.TrimPrefix(e.Subject, "clusters/")
@@ -176,64 +177,28 @@ func (s *Server) cloudEvent(st *statestore.State, e statestore.Event) cloudEvent
 // streamEvents sends events as they are committed. Without Last-Event-ID it
 // starts with the next one.
 func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request, c *call) {
-	q := r.URL.Query()
-	st := c.st
-	after := st.Index
-	if id := r.Header.Get("Last-Event-ID"); id != "" {
-		n, err := strconv.ParseUint(id, 10, 64)
-		if err != nil {
-			s.writeProblem(w, r, invalidField("Last-Event-ID", "must be a log index, is %q", id))
-			return
-		}
-		after = n
-	} else if a := q.Get("after"); a != "" {
-		n, err := strconv.ParseUint(a, 10, 64)
-		if err != nil {
-			s.writeProblem(w, r, invalidField("?after", "must be a log index, is %q", a))
-			return
-		}
-		after = n
+	after, problem := resumeAfter(r, c.st)
+	if problem != nil {
+		s.writeProblem(w, r, problem)
+		return
 	}
 	out, done := s.openStream(w)
 	defer done()
-	types, service := q.Get("types"), q.Get("service")
-	if cut(st, after) {
-		// Resuming from here gives all that is left.
-		if len(st.Events) > 0 {
-			after = st.Events[0].Index - 1
-		}
-		if out.send("reset", strconv.FormatUint(after, 10), []byte(`{"reason":"history before this was cut; read the state anew"}`)) != nil {
-			return
-		}
+	after, err := out.reset(c.st, after)
+	if err != nil {
+		return
+	}
+	q := r.URL.Query()
+	wanted := func(e statestore.Event) bool {
+		return eventMatches(e, q.Get("types"), q.Get("service")) && visible(c, e)
 	}
 	tick := time.NewTicker(keepalive)
 	defer tick.Stop()
 	for {
 		changed := s.cfg.Store.Changed()
-		st = s.cfg.Store.State()
-		c.st = st
-		i, _ := slices.BinarySearchFunc(st.Events, after+1, func(e statestore.Event, n uint64) int {
-			switch {
-			case e.Index < n:
-				return -1
-			case e.Index > n:
-				return 1
-			}
-			return 0
-		})
-		for _, e := range st.Events[i:] {
-			after = e.Index
-			if !eventMatches(e, types, service) || !visible(c, e) {
-				continue
-			}
-			data, err := json.Marshal(s.cloudEvent(st, e))
-			if err != nil {
-				s.log.Error("encode an event", keyIndex, e.Index, keyErr, err)
-				continue
-			}
-			if out.send("", strconv.FormatUint(e.Index, 10), data) != nil {
-				return
-			}
+		c.st = s.cfg.Store.State()
+		if after, err = s.sendAfter(out, c.st, after, wanted); err != nil {
+			return
 		}
 		select {
 		case <-changed:
@@ -247,6 +212,56 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request, c *call) {
 			return
 		}
 	}
+}
+
+// resumeAfter returns the index of the last event that the reader has.
+func resumeAfter(r *http.Request, st *statestore.State) (uint64, *apitype.Problem) {
+	for _, from := range []struct{ pointer, index string }{
+		{"Last-Event-ID", r.Header.Get("Last-Event-ID")},
+		{"?after", r.URL.Query().Get("after")},
+	} {
+		if from.index == "" {
+			continue
+		}
+		n, err := strconv.ParseUint(from.index, 10, 64)
+		if err != nil {
+			return 0, invalidField(from.pointer, "must be a log index, is %q", from.index)
+		}
+		return n, nil
+	}
+	return st.Index, nil
+}
+
+// reset tells a reader whose place is no longer kept, and returns the place before
+// all that is left.
+func (o *stream) reset(st *statestore.State, after uint64) (uint64, error) {
+	if !cut(st, after) {
+		return after, nil
+	}
+	if len(st.Events) > 0 {
+		after = st.Events[0].Index - 1
+	}
+	return after, o.send("reset", strconv.FormatUint(after, 10), []byte(`{"reason":"history before this was cut; read the state anew"}`))
+}
+
+// sendAfter sends the wanted events above an index and returns the last one's.
+func (s *Server) sendAfter(out *stream, st *statestore.State, after uint64, wanted func(statestore.Event) bool) (uint64, error) {
+	first, _ := slices.BinarySearchFunc(st.Events, after+1, func(e statestore.Event, n uint64) int { return cmp.Compare(e.Index, n) })
+	for _, e := range st.Events[first:] {
+		after = e.Index
+		if !wanted(e) {
+			continue
+		}
+		data, err := json.Marshal(s.cloudEvent(st, e))
+		if err != nil {
+			s.log.Error("encode an event", keyIndex, e.Index, keyErr, err)
+			continue
+		}
+		if err := out.send("", strconv.FormatUint(e.Index, 10), data); err != nil {
+			return after, err
+		}
+	}
+	return after, nil
 }
 
 // stillIn reports whether the reader's credentials hold: a revoked token must not
