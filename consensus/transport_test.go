@@ -48,7 +48,7 @@ func TestAHeartbeatTakesItsTurn(t *testing.T) {
 		t.Error("a heartbeat overtook what raft was doing")
 		rpc.Respond(nil, errors.New("overtook"))
 	})
-	beat := raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ID: []byte("b/1"), Addr: []byte("b/1")}, Term: 5, Leader: []byte("b/1")}
+	beat := raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ID: []byte("b/1"), Addr: []byte("b/1")}, Term: 5}
 	answered := make(chan error, 1)
 	var answer raft.AppendEntriesResponse
 	go func() { answered <- b.AppendEntries("a/1", "a/1", &beat, &answer) }()
