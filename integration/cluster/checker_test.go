@@ -98,7 +98,7 @@ func TestTheCheckerFindsPlantedAnswers(t *testing.T) {
 			pause(t, time.Second)
 			tt.plant(o, l)
 			pause(t, grace+queryTimeout)
-			found := o.end(t.Name())
+			found := o.end("PLANTED", tt.name)
 			if tt.want == "" {
 				require.Empty(t, found)
 				return

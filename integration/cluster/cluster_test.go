@@ -149,7 +149,7 @@ func (in *installation) observe(servers map[string]string, later []string) {
 	}
 	in.watch.begin()
 	t.Cleanup(func() {
-		for _, problem := range in.watch.end(t.Name()) {
+		for _, problem := range in.watch.end("SCENARIO", t.Name()) {
 			t.Error(problem)
 		}
 	})

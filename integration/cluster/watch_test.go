@@ -71,15 +71,15 @@ func (o *observation) begin() {
 	}
 }
 
-// end prints the scenario's line and returns what was wrong.
-func (o *observation) end(name string) []string {
+// end prints the scenario's line and returns what was wrong. kind starts the line.
+func (o *observation) end(kind, name string) []string {
 	took := time.Since(o.started)
 	o.watcher.Finish() // while the truth is still followed
 	total, counts := o.watcher.Total(), o.watcher.Counts()
 	o.stop()
 	o.running.Wait()
-	fmt.Printf("SCENARIO %-38s queries %d, wrong %d, empty %d, no answer %d, longest gap %s\n",
-		name, total.Queries, total.Wrong, total.Empty, total.Missing, total.Gap.Round(time.Millisecond))
+	fmt.Printf("%-8s %-38s queries %d, wrong %d, empty %d, no answer %d, longest gap %s\n",
+		kind, name, total.Queries, total.Wrong, total.Empty, total.Missing, total.Gap.Round(time.Millisecond))
 	return o.problems(counts, took)
 }
 
