@@ -164,8 +164,7 @@ func TestFacebookAllLinksAreCut(t *testing.T) { // G5, G6
 func TestKuadrantTwoClustersInTheSameTick(t *testing.T) { // G11
 	run(t, options{}, func(t *testing.T, i *installation) {
 		before := i.state("n1").Index
-		i.cluster("eu", health.Down)
-		i.cluster("us", health.Down)
+		i.clusters(health.Down, "eu", "us")
 		i.until("ap alone to serve", func() bool {
 			return i.everywhere(func(n *node) bool { return len(n.inRotation("web")) == 1 && len(n.inRotation("shop")) == 1 })
 		})
@@ -220,9 +219,7 @@ func TestPowerDNSOrderedGroupsAllDown(t *testing.T) { // G5, I9
 			sp := spec()
 			sp.Services["shop"].OnAllDown.Mode = tt.mode
 			run(t, options{nodes: 3, spec: sp}, func(t *testing.T, i *installation) {
-				for _, c := range []string{"eu", "us", "ap"} {
-					i.cluster(c, health.Down)
-				}
+				i.clusters(health.Down, "eu", "us", "ap")
 				i.until("all to be down", func() bool {
 					return i.everywhere(func(n *node) bool {
 						return n.side("ap") == health.Down && n.view.State().Services["shop"].Rotation.V4.AllDown == tt.mode

@@ -82,7 +82,7 @@ func assemble(t *testing.T, opts options) *installation {
 	i.ended, i.cancel = context.WithCancel(context.Background())
 	for k := range opts.nodes {
 		n := &node{i: i, name: fmt.Sprintf("n%d", k+1), region: regions[k]}
-		n.sight = newSight()
+		n.sight, n.tables.node = newSight(), n
 		i.nodes[n.name] = n
 	}
 	i.raft = consensustest.New(t, opts.nodes, consensustest.Options{
@@ -235,10 +235,15 @@ func (i *installation) propose(node string, cmd statestore.Command) error {
 }
 
 // cluster switches a cluster for every observer that is not blind to it.
-func (i *installation) cluster(name string, side health.Side) {
-	i.world.set(name, side)
+func (i *installation) cluster(name string, side health.Side) { i.clusters(side, name) }
+
+// clusters switches several in the same instant.
+func (i *installation) clusters(side health.Side, names ...string) {
+	for _, name := range names {
+		i.world.set(name, side)
+	}
 	for _, n := range i.all() {
-		n.sight.set(name, side)
+		n.sight.set(side, names...)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,7 +27,7 @@ type node struct {
 	kept   *statestore.State
 
 	view    *view
-	tables  *publisher
+	tables  publisher
 	control *controller.Controller
 	cancel  context.CancelFunc // nil: down
 	wg      sync.WaitGroup
@@ -42,7 +43,7 @@ type node struct {
 func (n *node) wire() {
 	raft, store := n.i.raft.Node(n.name), n.i.raft.Store(n.name)
 	n.view = &view{store: store, kept: n.kept}
-	n.tables = &publisher{node: n}
+	n.tables.reset()
 	if n.kept != nil {
 		n.tables.publish(n.kept)
 	}
@@ -105,6 +106,7 @@ func (n *node) kill() {
 	n.cancel = nil
 	n.i.raft.Kill(n.name)
 	n.wg.Wait()
+	n.tables.reset()
 	n.kept = n.view.State()
 }
 
@@ -196,9 +198,7 @@ func (s *sight) open(spec *statestore.Spec) {
 		s.votes[t] = health.Vote{Side: health.Unknown}
 		s.truth[t.Cluster] = health.Up
 	}
-	for cluster := range s.truth {
-		s.updateLocked(cluster)
-	}
+	s.updateLocked(slices.Collect(maps.Keys(s.truth))...)
 }
 
 // Votes returns a copy of the votes.
@@ -215,12 +215,14 @@ func (s *sight) Changed() <-chan struct{} {
 	return s.changed
 }
 
-// set makes the observer see a cluster as it is, unless it is blind to it.
-func (s *sight) set(cluster string, side health.Side) {
+// set makes the observer see clusters as they are, unless it is blind to them.
+func (s *sight) set(side health.Side, clusters ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.truth[cluster] = side
-	s.updateLocked(cluster)
+	for _, c := range clusters {
+		s.truth[c] = side
+	}
+	s.updateLocked(clusters...)
 }
 
 // mistake makes the observer see a cluster its own way, until clear.
@@ -236,19 +238,17 @@ func (s *sight) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.blind)
-	for cluster := range s.truth {
-		s.updateLocked(cluster)
-	}
+	s.updateLocked(slices.Collect(maps.Keys(s.truth))...)
 }
 
-func (s *sight) updateLocked(cluster string) {
-	side, blind := s.blind[cluster]
-	if !blind {
-		side = s.truth[cluster]
-	}
+func (s *sight) updateLocked(clusters ...string) {
 	changed := false
 	for t, v := range s.votes {
-		if t.Cluster != cluster || v.Side == side {
+		side, blind := s.blind[t.Cluster]
+		if !blind {
+			side = s.truth[t.Cluster]
+		}
+		if !slices.Contains(clusters, t.Cluster) || v.Side == side {
 			continue
 		}
 		reason := map[health.Side]string{health.Up: "ok", health.Down: "refused", health.Unknown: "blind"}[side]
@@ -284,6 +284,9 @@ type publisher struct {
 	node  *node
 	table atomic.Pointer[routing.Table]
 }
+
+// reset forgets the table, as the end of the process does.
+func (p *publisher) reset() { p.table.Store(nil) }
 
 func (p *publisher) index() uint64 {
 	if t := p.table.Load(); t != nil {

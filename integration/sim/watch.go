@@ -2,10 +2,10 @@ package sim
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,7 +29,8 @@ type watch struct {
 	tokens map[string]bool // that people were told are kept
 	tables map[[2]uint64]*routing.Table
 	served map[string][2]uint64 // by node: newest (generation, index) that was answered
-	told   int
+
+	told atomic.Int64 // broken rules
 }
 
 // logged is an entry of the log as the first node to apply it saw it.
@@ -50,7 +51,7 @@ func newWatch(t *testing.T) *watch {
 // wrong reports a broken rule. A scenario that breaks one breaks it often.
 func (w *watch) wrong(format string, args ...any) {
 	const most = 10
-	if w.told++; w.told <= most {
+	if w.told.Add(1) <= most {
 		w.t.Errorf(format, args...)
 	}
 }
@@ -266,6 +267,3 @@ func (l *ledger) vote(id health.ObserverID, t health.Target) health.Side {
 	}
 	return l.votes[id][t]
 }
-
-// String shows the ledger in a failure.
-func (l *ledger) String() string { return fmt.Sprint(l.term, l.seq, l.confirmed, l.silent) }
