@@ -179,7 +179,11 @@ func (s *Server) createJoinToken(ctx context.Context, in *joinTokenInput) (*outp
 		}
 	}
 	secret, err := s.cfg.MintJoinToken()
-	if err != nil {
+	switch {
+	case err == nil:
+	case s.cfg.IsNoLeader(err):
+		return nil, s.proposeProblem(err, c.key)
+	default:
 		return nil, s.internal("make a join token", err)
 	}
 	res, err := s.propose(ctx, c, func(*statestore.State) (statestore.Command, error) {

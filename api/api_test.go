@@ -131,6 +131,16 @@ func TestProposalErrorsAreToldApart(t *testing.T) {
 	}
 }
 
+func TestAJoinTokenOfANewInstallationIsAskedForTooEarly(t *testing.T) {
+	r := newRig(t)
+	r.server.cfg.MintJoinToken = func() (JoinSecret, error) { return JoinSecret{}, fmt.Errorf("not yet: %w", ErrNoLeader) }
+	a := r.post("/v1/members/join-tokens", "{}")
+	require.Equal(t, 503, a.status, a.body)
+	p := a.problem(t)
+	require.Equal(t, apitype.ProblemBase+"no-quorum", p.Type)
+	require.Contains(t, p.Detail, "not yet")
+}
+
 func TestDrainTakesTheClusterOutAndUndrainBringsItBack(t *testing.T) {
 	r := newRig(t)
 	dry := items[apitype.Act](t, r.post("/v1/clusters/eu/drain", `{"reason":"upgrade","dry_run":true}`))[0]
@@ -199,7 +209,7 @@ func TestStatusSaysWhatIsWrong(t *testing.T) {
 	r.votes(2, false, map[health.ObserverID][]string{"ap-1": {"eu"}})
 	r.must(statestore.FreezeService{Reason: "audit"})
 	r.must(statestore.ObserverSilent{Observer: "us-1"})
-	r.set(func() { r.quorum = QuorumView{Stale: 90 * time.Second, Voters: 3, VotersUp: 1} })
+	r.set(func() { r.quorum = QuorumView{Stale: 90 * time.Second, Voters: 3, VotersUp: 1, Trouble: "the disk is full"} })
 	a := r.get("/v1/status")
 	require.Equal(t, "true", a.header.Get("Quorate-Stale"))
 	asOf, err := time.Parse(time.RFC3339Nano, a.header.Get("Quorate-As-Of"))
@@ -211,6 +221,7 @@ func TestStatusSaysWhatIsWrong(t *testing.T) {
 		codes[b.Code] = b.Text
 	}
 	require.Contains(t, codes["no-quorum"], "NO QUORUM")
+	require.Equal(t, "the disk is full", codes["out-of-consensus"], "a node that alone is out says so")
 	require.Contains(t, codes["lone-observer"], "ap-1 alone sees")
 	require.Contains(t, codes["lone-observer"], "web/eu down (refused)")
 	require.Contains(t, codes["observer-silent"], "us-1")

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,7 +25,8 @@ func (n *Node) apiConfig() api.Config {
 		Store:    n.view,
 		Proposer: proposer{n.raft},
 		IsNoLeader: func(err error) bool {
-			return errors.Is(err, consensus.ErrNoLeader) || errors.Is(err, consensus.ErrParked) || errors.Is(err, api.ErrNoLeader)
+			return errors.Is(err, consensus.ErrNoLeader) || errors.Is(err, consensus.ErrParked) || errors.Is(err, api.ErrNoLeader) ||
+				errors.Is(err, errNotInitialized)
 		},
 		IsUnknownOutcome: func(err error) bool {
 			return errors.Is(err, consensus.ErrUnknownOutcome) || errors.Is(err, api.ErrUnknownOutcome)
@@ -58,6 +60,12 @@ func (n *Node) quorum() api.QuorumView {
 	view := api.QuorumView{
 		HasQuorum: h.Quorum, Leader: h.Leader, Stale: n.age(),
 		Voters: h.Voters, VotersUp: h.Reachable, Tolerates: h.Tolerance,
+	}
+	switch {
+	case h.Parked != "":
+		view.Trouble = fmt.Sprintf("%s takes no part in the quorum, DNS goes on: %s; remove the cause, then restart quorate", n.cfg.Name, h.Parked)
+	case h.Removed:
+		view.Trouble = n.cfg.Name + " was removed from the installation, DNS goes on with what it knew; stop it, or join it again"
 	}
 	for _, s := range n.raft.Servers() {
 		view.Servers = append(view.Servers, api.RaftServer{

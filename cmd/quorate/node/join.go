@@ -161,11 +161,14 @@ func (n *Node) signingAuthority(st *statestore.State) (*mesh.Authority, error) {
 	return nil, mesh.ErrNoAuthority
 }
 
+// errNotInitialized is so for a moment after the first node's first start.
+var errNotInitialized = errors.New("the installation is not initialized yet, try again in a moment")
+
 // mintJoinToken makes a join token that pins the CA of this node's own certificate:
 // what a joining node is shown. It is the newest one except in the midst of a roll.
 func (n *Node) mintJoinToken() (api.JoinSecret, error) {
 	if len(n.view.State().Trust) == 0 {
-		return api.JoinSecret{}, errors.New("the installation is not initialized yet")
+		return api.JoinSecret{}, errNotInitialized
 	}
 	t, err := mesh.NewJoinToken(n.mesh.Issuer())
 	if err != nil {
