@@ -55,6 +55,9 @@ type QuorumView struct {
 	VotersUp  int // as the leader reaches them, itself included
 	Tolerates int // how many voters more may be lost
 	Servers   []RaftServer
+
+	// Trouble says why this node alone takes no part, and what to do; empty: it does.
+	Trouble string
 }
 
 // RaftServer is one server of the Raft configuration.

@@ -209,7 +209,9 @@ func TestStatusSaysWhatIsWrong(t *testing.T) {
 	r.votes(2, false, map[health.ObserverID][]string{"ap-1": {"eu"}})
 	r.must(statestore.FreezeService{Reason: "audit"})
 	r.must(statestore.ObserverSilent{Observer: "us-1"})
-	r.set(func() { r.quorum = QuorumView{Stale: 90 * time.Second, Voters: 3, VotersUp: 1, Trouble: "the disk is full"} })
+	r.set(func() {
+		r.quorum = QuorumView{Stale: 90 * time.Second, Voters: 3, VotersUp: 1, Trouble: "the disk is full"}
+	})
 	a := r.get("/v1/status")
 	require.Equal(t, "true", a.header.Get("Quorate-Stale"))
 	asOf, err := time.Parse(time.RFC3339Nano, a.header.Get("Quorate-As-Of"))

@@ -23,6 +23,9 @@ func (s *Server) banners(st *statestore.State, q apitype.Quorum) []apitype.Banne
 	add := func(code, subject, format string, args ...any) {
 		out = append(out, apitype.Banner{Code: code, Subject: subject, Text: fmt.Sprintf(format, args...)})
 	}
+	if trouble := s.cfg.Quorum().Trouble; trouble != "" {
+		add("out-of-consensus", "members/"+s.cfg.Node, "%s", trouble)
+	}
 	if !q.Available {
 		add("no-quorum", "", "NO QUORUM - as of %s, read only; DNS answers from the last agreed table", clock(q.StaleSince))
 	}

@@ -115,6 +115,9 @@ func (s *Server) healthRoutes(mux *http.ServeMux) {
 			check := probeCheck{name: "quorum"}
 			if q := s.cfg.Quorum(); !q.HasQuorum {
 				check.err = fmt.Errorf("no leader heard for %.1f s", q.Stale.Seconds())
+				if q.Trouble != "" {
+					check.err = errors.New(q.Trouble)
+				}
 			}
 			return []probeCheck{check}
 		}))
