@@ -58,6 +58,7 @@ type Watcher struct {
 	gone   map[string]bool      // nodes that are not asked
 	back   map[string]time.Time // when each node that was away was to answer again
 	doubts []doubt              // oldest first
+	ended  time.Time            // when asking was over; zero: not yet
 }
 
 // doubt is an answer that no commit heard so far makes right.
@@ -202,6 +203,9 @@ func (w *Watcher) settleLocked(now time.Time) {
 
 // Finish decides every open doubt, after waiting for commits once more.
 func (w *Watcher) Finish() {
+	w.mu.Lock()
+	w.ended = time.Now()
+	w.mu.Unlock()
 	time.Sleep(w.cfg.Settle)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -252,11 +256,15 @@ func (w *Watcher) Back(node string) {
 func (w *Watcher) Counts() map[string]Counts {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	now := w.ended
+	if now.IsZero() {
+		now = time.Now()
+	}
 	out := make(map[string]Counts, len(w.counts))
 	for node, c := range w.counts {
 		counts := *c
 		if last, ok := w.good[node]; ok && !w.away[node] && !w.gone[node] {
-			counts.Gap = max(counts.Gap, time.Since(last))
+			counts.Gap = max(counts.Gap, now.Sub(last))
 		}
 		out[node] = counts
 	}
