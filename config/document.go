@@ -269,35 +269,33 @@ func (x *expander) expand(y *yaml.Node, path string, depth int) *node {
 		return nil
 	}
 	if y.Kind == yaml.SequenceNode {
-		n := &node{shape: listShape, at: at}
-		for i, item := range y.Content {
-			if child := x.expand(item, fmt.Sprintf("%s[%d]", path, i), depth+1); child != nil {
-				n.items = append(n.items, child)
-			}
-		}
-		return n
+		return x.list(y, path, depth)
 	}
-	n := &node{shape: mappingShape, at: at}
+	return x.mapping(y, path, depth)
+}
+
+func (x *expander) list(y *yaml.Node, path string, depth int) *node {
+	n := &node{shape: listShape, at: place{x.text, y.Line, y.Column}}
+	for i, item := range y.Content {
+		if child := x.expand(item, fmt.Sprintf("%s[%d]", path, i), depth+1); child != nil {
+			n.items = append(n.items, child)
+		}
+	}
+	return n
+}
+
+func (x *expander) mapping(y *yaml.Node, path string, depth int) *node {
+	n := &node{shape: mappingShape, at: place{x.text, y.Line, y.Column}}
 	seen := map[string]*entry{}
 	for i := 0; i+1 < len(y.Content); i += 2 {
-		k := y.Content[i]
-		if k.Kind == yaml.AliasNode && k.Alias != nil {
-			k = k.Alias
-		}
 		keyAt := place{x.text, y.Content[i].Line, y.Content[i].Column}
-		switch {
-		case k.Kind != yaml.ScalarNode:
-			x.c.errorf(keyAt, path, "must have plain names as keys, is a key that is a list or mapping")
-			continue
-		case k.ShortTag() == "!!merge":
-			x.c.errorf(keyAt, path, "must not use merge keys, is <<; alias a whole value instead")
-			continue
-		case k.ShortTag() == "!!null":
-			x.c.errorf(keyAt, path, "must have names as keys, is an empty key")
+		key, fault := plainKey(y.Content[i])
+		if fault != "" {
+			x.c.errorf(keyAt, path, "%s", fault)
 			continue
 		}
-		p := join(path, k.Value)
-		if old := seen[k.Value]; old != nil {
+		p := join(path, key)
+		if old := seen[key]; old != nil {
 			x.c.errorf(keyAt, p, "must be set once, is also set at %d:%d", old.at.line, old.at.col)
 			continue
 		}
@@ -308,11 +306,27 @@ func (x *expander) expand(y *yaml.Node, path string, depth int) *node {
 		if v := y.Content[i+1]; v.Style&yaml.FlowStyle == 0 && (v.Kind == yaml.MappingNode || v.Kind == yaml.SequenceNode) {
 			child.at = keyAt // a block has no mark of its own; its key says more than its first line
 		}
-		e := &entry{key: k.Value, at: keyAt, val: child}
-		seen[k.Value] = e
+		e := &entry{key: key, at: keyAt, val: child}
+		seen[key] = e
 		n.keys = append(n.keys, e)
 	}
 	return n
+}
+
+// plainKey returns a key's name, or what is wrong with it.
+func plainKey(k *yaml.Node) (name, fault string) {
+	if k.Kind == yaml.AliasNode && k.Alias != nil {
+		k = k.Alias
+	}
+	switch {
+	case k.Kind != yaml.ScalarNode:
+		return "", "must have plain names as keys, is a key that is a list or mapping"
+	case k.ShortTag() == "!!merge":
+		return "", "must not use merge keys, is <<; alias a whole value instead"
+	case k.ShortTag() == "!!null":
+		return "", "must have names as keys, is an empty key"
+	}
+	return k.Value, ""
 }
 
 // describe says in words what a value is, for messages.

@@ -49,28 +49,20 @@ type apiServer struct {
 	cert      atomic.Pointer[tls.Certificate]
 }
 
+// openAPI binds the API's listeners and makes the server that Run runs on them.
 func (n *Node) openAPI() error {
 	a := &apiServer{external: n.cfg.API.ExternalURL}
-	gatherer := n.registry
 	cfg := n.apiConfig()
 	cfg.Registerer = n.registry
 	if n.cfg.API.MetricsListen == "" {
-		cfg.Gatherer = gatherer
+		cfg.Gatherer = n.registry
 	}
 	var err error
 	if a.server, err = api.New(cfg); err != nil {
 		return err
 	}
 	n.raft.Handle(api.PeerMethod, a.server.Peer)
-	listen := func(network, addr string) (net.Listener, error) {
-		ln, err := net.Listen(network, addr)
-		if err != nil {
-			return nil, err
-		}
-		n.onClose(func() { _ = ln.Close() }) // closed already after Run
-		return ln, nil
-	}
-	ln, err := listen("tcp", n.cfg.API.Listen)
+	ln, err := n.listen("tcp", n.cfg.API.Listen)
 	if err != nil {
 		return err
 	}
@@ -79,8 +71,35 @@ func (n *Node) openAPI() error {
 			return err
 		}
 	}
-	a.listeners = append(a.listeners, ln)
+	unix, err := n.listenSocket()
+	if err != nil {
+		return err
+	}
+	a.listeners = []net.Listener{ln, unix}
+	if n.cfg.API.MetricsListen != "" {
+		if a.metricsLn, err = n.listen("tcp", n.cfg.API.MetricsListen); err != nil {
+			return err
+		}
+		mux := http.NewServeMux()
+		mux.Handle("GET /metrics", promhttp.HandlerFor(n.registry, promhttp.HandlerOpts{}))
+		a.metrics = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	}
+	n.api = a
+	return nil
+}
 
+// listen binds an address that Open gives back when it fails.
+func (n *Node) listen(network, addr string) (net.Listener, error) {
+	ln, err := net.Listen(network, addr)
+	if err != nil {
+		return nil, err
+	}
+	n.onClose(func() { _ = ln.Close() }) // closed already after Run
+	return ln, nil
+}
+
+// listenSocket binds the local socket.
+func (n *Node) listenSocket() (net.Listener, error) {
 	socket := n.opts.Socket
 	if socket == "" {
 		socket = SocketPath(n.cfg.DataDir)
@@ -88,30 +107,16 @@ func (n *Node) openAPI() error {
 	// The data directory's lock says that no other process of this node lives; a
 	// socket that nobody answers on is one that a crash left.
 	if c, err := net.DialTimeout("unix", socket, time.Second); err == nil {
-		_ = c.Close()
-		return fmt.Errorf("listen unix %s: another node answers there; start this one with --socket PATH", socket)
+		_ = c.Close() // only asked whether somebody answers
+		return nil, fmt.Errorf("listen unix %s: another node answers there; start this one with --socket PATH", socket)
 	}
 	_ = os.Remove(socket)
-	unix, err := listen("unix", socket)
+	unix, err := n.listen("unix", socket)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// Who may do what is decided by peer credentials, so anybody may connect.
-	if err := os.Chmod(socket, 0o666); err != nil {
-		return err
-	}
-	a.listeners = append(a.listeners, unix)
-
-	if n.cfg.API.MetricsListen != "" {
-		if a.metricsLn, err = listen("tcp", n.cfg.API.MetricsListen); err != nil {
-			return err
-		}
-		mux := http.NewServeMux()
-		mux.Handle("GET /metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{}))
-		a.metrics = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
-	}
-	n.api = a
-	return nil
+	return unix, os.Chmod(socket, 0o666)
 }
 
 // withTLS wraps ln in the API's own certificate. keepFiles follows its files.
