@@ -2,6 +2,7 @@ package dnsserver
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
 	"runtime/debug"
@@ -76,6 +77,9 @@ func bare(query []byte, rcode int) []byte {
 func (s *Server) respond(req request, query []byte) []byte {
 	q := new(dns.Msg)
 	err := q.Unpack(query)
+	if err == nil && pointed(query) {
+		err = errPointed
+	}
 	m := &message{proto: req.proto, limit: dns.MaxMsgSize}
 	m.Id, m.Response, m.Opcode, m.RecursionDesired = q.Id, true, q.Opcode, q.RecursionDesired
 	if err != nil {
@@ -128,6 +132,19 @@ func (m *message) decide(s *Server, req request, q *dns.Msg, query []byte, unrea
 func oversized(query []byte) bool {
 	count := func(at int) uint16 { return binary.BigEndian.Uint16(query[at:]) }
 	return count(6) > 1 || count(8) > 1 || count(10) > 2
+}
+
+var errPointed = errors.New("the question's name holds a pointer")
+
+// pointed reports whether the first question's name holds a compression pointer:
+// it could only lead into the header or forward.
+func pointed(query []byte) bool {
+	for at := headerSize; at < len(query) && query[at] != 0; at += 1 + int(query[at]) {
+		if query[at]&0xc0 != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // meta reports a type that asks for something else than records. ANY is not among

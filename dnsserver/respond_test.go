@@ -115,8 +115,15 @@ func TestSilence(t *testing.T) {
 	cut := s.Respond(s.cfg.Table(), wire[:20], someClient, UDP)
 	require.Equal(t, wire[:2], cut[:2])
 	require.EqualValues(t, dns.RcodeFormatError, cut[3]&0xf, "a question cut short is answered")
-	pointer := append(append([]byte(nil), wire[:12]...), 0xc0, 12, 0, 1, 0, 1)
-	require.EqualValues(t, dns.RcodeFormatError, s.Respond(s.cfg.Table(), pointer, someClient, UDP)[3]&0xf, "a pointer loop")
+	for name, question := range map[string][]byte{
+		"a pointer loop":          {0xc0, 12, 0, 1, 0, 1},
+		"a pointer into the id":   {0xc0, 2, 0, 1, 0, 1},
+		"a pointer forward":       {0xc0, 18, 0, 1, 0, 1, 0},
+		"a pointer after a label": {1, 'a', 0xc0, 20, 0, 1, 0, 1, 0},
+	} {
+		pointer := append(append([]byte(nil), wire[:12]...), question...)
+		require.EqualValues(t, dns.RcodeFormatError, s.Respond(s.cfg.Table(), pointer, someClient, UDP)[3]&0xf, name)
+	}
 }
 
 func TestEDNS(t *testing.T) {
