@@ -46,6 +46,7 @@ func TestRefusalsAreProblemsWithStableTypes(t *testing.T) {
 		{"unknown field", "admin", "POST", "/v1/clusters/eu/drain", `{"reason":"r","reasn":"x"}`, 422, "validation", "unexpected property"},
 		{"unknown query parameter", "admin", "GET", "/v1/status?fresh=1", "", 422, "validation", "unknown query parameter"},
 		{"duplicate field", "admin", "POST", "/v1/clusters/eu/drain", `{"reason":"r","reason":"s"}`, 422, "validation", "is given twice"},
+		{"duplicate field in another case", "admin", "POST", "/v1/clusters/eu/drain", `{"reason":"r","Reason":"s"}`, 422, "validation", "is given twice"},
 		{"no body", "admin", "POST", "/v1/clusters/eu/drain", "", 422, "validation", "body is required"},
 		{"broken JSON", "admin", "POST", "/v1/clusters/eu/drain", "{\n  nope", 422, "validation", "invalid character"},
 		{"two JSON values", "admin", "POST", "/v1/clusters/eu/drain", drain + drain, 422, "validation", ""},

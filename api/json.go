@@ -41,8 +41,9 @@ func unmarshalStrict(data []byte, v any) error {
 	return nil
 }
 
-// checkDuplicates refuses a key that an object holds twice: two readers of such a
-// body could each believe another one.
+// checkDuplicates refuses a key that an object holds twice, in whatever case, since
+// the decoder takes it in any: two readers of such a body could each believe
+// another one.
 func checkDuplicates(data []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
@@ -74,10 +75,11 @@ func checkDuplicates(data []byte) error {
 			top--
 		case string:
 			if top >= 0 && stack[top].key {
-				if stack[top].keys[t] {
+				folded := strings.ToLower(t)
+				if stack[top].keys[folded] {
 					return positioned(data, fmt.Errorf("field %q must be given once, is given twice", t), dec.InputOffset())
 				}
-				stack[top].keys[t] = true
+				stack[top].keys[folded] = true
 				stack[top].key = false
 				continue
 			}
