@@ -36,7 +36,7 @@ func addr6() *schema {
 
 // usable refuses what no endpoint can have: zones mean nothing to another node.
 func usable(a netip.Addr) bool {
-	return a.Zone() == "" && !a.Is4In6() && !a.IsUnspecified() && !a.IsMulticast()
+	return a.Zone() == "" && !a.Is4In6() && !a.IsUnspecified() && !a.IsMulticast() && a != netip.AddrFrom4([4]byte{255, 255, 255, 255})
 }
 
 func prefix() *schema {
