@@ -340,7 +340,9 @@ func (n *Node) setLeader(name string, again bool) {
 	if name != "" && name != n.cfg.Name {
 		n.metrics.leaderChanges.Inc()
 	}
-	n.log.Info("leader changed", keyLeader, name, keyWas, old.name)
+	if n.ctx.Err() == nil { // closing, a node loses sight of the leader and nothing has changed
+		n.log.Info("leader changed", keyLeader, name, keyWas, old.name)
+	}
 }
 
 // IsLeader reports whether this node leads and holds its lease.
