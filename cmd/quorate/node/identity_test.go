@@ -17,6 +17,13 @@ import (
 // openAlone opens the only node of an installation on free ports.
 func openAlone(t *testing.T, dir string) *Node {
 	t.Helper()
+	n, err := tryOpenAlone(t, dir)
+	require.NoError(t, err)
+	return n
+}
+
+func tryOpenAlone(t *testing.T, dir string) (*Node, error) {
+	t.Helper()
 	cfg, errs, _ := config.ParseNode("node.yaml", fmt.Appendf(nil, `
 node: { name: eu-1, region: eu-west }
 data_dir: %q
@@ -25,9 +32,21 @@ api: { listen: "127.0.0.1:0" }
 peer: { listen: "127.0.0.1:0", advertise: "127.0.0.1:1", profile: lan }
 `, dir))
 	require.Empty(t, errs)
-	n, err := Open(cfg, Options{Version: "test", Socket: filepath.Join(dir, "sock")})
+	return Open(cfg, Options{Version: "test", Socket: filepath.Join(dir, "sock")})
+}
+
+func TestASocketReplacesNoFile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	_, err := mesh.InitDir(MeshDir(dir), "test", "eu-1", mesh.RoleVoter, time.Now())
 	require.NoError(t, err)
-	return n
+	path := filepath.Join(dir, "sock")
+	require.NoError(t, os.WriteFile(path, []byte("dear"), 0o600))
+	_, err = tryOpenAlone(t, dir)
+	require.ErrorContains(t, err, "no socket")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "dear", string(text))
 }
 
 // runUntil runs n until ok, then stops it.

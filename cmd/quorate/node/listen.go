@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -109,6 +110,9 @@ func (n *Node) listenSocket() (net.Listener, error) {
 	if c, err := net.DialTimeout("unix", socket, time.Second); err == nil {
 		_ = c.Close() // only asked whether somebody answers
 		return nil, fmt.Errorf("listen unix %s: another node answers there; start this one with --socket PATH", socket)
+	}
+	if info, err := os.Lstat(socket); err == nil && info.Mode()&fs.ModeSocket == 0 {
+		return fmt.Errorf("listen unix %s: that is a file and no socket; choose another with --socket PATH", socket)
 	}
 	_ = os.Remove(socket)
 	unix, err := n.listen("unix", socket)
