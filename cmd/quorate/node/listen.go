@@ -112,7 +112,7 @@ func (n *Node) listenSocket() (net.Listener, error) {
 		return nil, fmt.Errorf("listen unix %s: another node answers there; start this one with --socket PATH", socket)
 	}
 	if info, err := os.Lstat(socket); err == nil && info.Mode()&fs.ModeSocket == 0 {
-		return fmt.Errorf("listen unix %s: that is a file and no socket; choose another with --socket PATH", socket)
+		return nil, fmt.Errorf("listen unix %s: that is a file and no socket; choose another with --socket PATH", socket)
 	}
 	_ = os.Remove(socket)
 	unix, err := n.listen("unix", socket)
