@@ -113,3 +113,26 @@ func TestWhoIsNoMemberIsRefusedOnlyByANodeThatIsUpToDate(t *testing.T) {
 	require.True(t, n.allowed("us-1"), "and the log may be gone")
 	n.close()
 }
+
+// What was kept of another installation would win over all that the new one says,
+// since its index is higher.
+func TestADirectoryOfAnotherInstallationStartsAnew(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	begin := func(installation string) *Node {
+		_, err := mesh.InitDir(MeshDir(dir), installation, "eu-1", mesh.RoleVoter, time.Now())
+		require.NoError(t, err)
+		require.NoError(t, WriteSeed(dir, Seed{Installation: installation}))
+		return openAlone(t, dir)
+	}
+	for _, installation := range []string{"first", "second"} {
+		n := begin(installation)
+		runUntil(t, n, func() bool {
+			st := n.Store().State()
+			return st.Installation == installation && st.Members["eu-1"] != nil
+		})
+		for _, old := range []string{meshFolder, raftFolder, identityFile} {
+			require.NoError(t, os.RemoveAll(filepath.Join(dir, old)))
+		}
+	}
+}

@@ -47,7 +47,21 @@ func (n *Node) openMesh() error {
 	n.book = &addressBook{n: n, path: n.dir.join(peersFile), learned: map[string]string{}}
 	m.SetAllowed(n.allowed)
 	n.book.load()
+	n.leaveOthersState()
 	return nil
+}
+
+// leaveOthersState puts aside what was kept of another installation: its index may
+// be far beyond this one's, and then it would go on being the newest.
+func (n *Node) leaveOthersState() {
+	mine, kept := n.mesh.Identity().Installation, n.view.kept
+	if kept == nil || kept.Installation == mine {
+		return
+	}
+	n.log.Warn("the last known good state is of another installation and is left behind", keyKept, kept.Installation)
+	n.view = newView(n.store, nil)
+	n.tables.table.Store(nil)
+	n.lkg.Rebase(n.store.State())
 }
 
 // peerName returns the authenticated name of the peer of a connection that the
