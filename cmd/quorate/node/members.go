@@ -17,18 +17,11 @@ import (
 // member is what this node says of itself. Its role, once recorded, is for
 // operators to change.
 func (n *Node) member() statestore.Member {
-	role := statestore.Nonvoter
-	if n.cfg.Voter {
-		role = statestore.Voter
-	}
-	if recorded := n.view.State().Members[n.cfg.Name]; recorded != nil {
-		role = recorded.Role
-	}
 	return statestore.Member{
 		Name:   n.cfg.Name,
 		Nonce:  n.id.Nonce,
 		Region: n.cfg.Region,
-		Role:   role,
+		Role:   n.role(),
 		Labels: n.cfg.Labels,
 		Peer:   n.cfg.Peer.Advertise,
 		API:    n.cfg.API.ExternalURL,
@@ -82,6 +75,9 @@ func (n *Node) keepMember(ctx context.Context) error {
 	written := false
 	for ctx.Err() == nil {
 		wait := memberCheck
+		if !written && n.view.State().Members[n.cfg.Name] == nil {
+			wait = bootstrapRetry // whoever starts an installation waits for this record
+		}
 		if n.mayWrite(written) {
 			if err := n.writeMember(ctx); err != nil && ctx.Err() == nil {
 				wait = w.failed(err)
