@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quorate/quorate/api"
 	"github.com/quorate/quorate/api/apitype"
@@ -106,29 +103,4 @@ func decodeSpec(name string, source []byte) api.Decoded {
 // ParseRecord says what is wrong with one static record, or nil.
 func ParseRecord(zone, owner, rtype, data string) error {
 	return records.Check(zone, owner, rtype, data)
-}
-
-// infoMetrics are the series that say what this process is.
-func (n *Node) infoMetrics() []prometheus.Collector {
-	info := func(name, help string, labels prometheus.Labels) prometheus.Collector {
-		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels})
-		g.Set(1)
-		return g
-	}
-	role := string(statestore.Nonvoter)
-	if n.cfg.Voter {
-		role = string(statestore.Voter)
-	}
-	expiry := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "quorate_mesh_certificate_expiry_timestamp_seconds",
-		Help: "When this node's mesh certificate ends, unix time.",
-	}, func() float64 {
-		_, until := n.mesh.Validity()
-		return float64(until.UnixNano()) / float64(time.Second)
-	})
-	return []prometheus.Collector{
-		info("quorate_build_info", "Release of the binary.", prometheus.Labels{"version": n.opts.Version, "revision": buildRevision(), "goversion": goVersion()}),
-		info("quorate_node_info", "Name, region and role of this node.", prometheus.Labels{"node": n.cfg.Name, "region": n.cfg.Region, "role": role}),
-		expiry,
-	}
 }

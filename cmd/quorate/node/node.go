@@ -122,7 +122,7 @@ func Open(cfg *config.Node, opts Options) (_ *Node, err error) {
 			return nil, err
 		}
 	}
-	n.registry.MustRegister(n.infoMetrics()...)
+	n.registry.MustRegister(newMetrics(n))
 	return n, nil
 }
 

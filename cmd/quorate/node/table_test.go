@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorate/quorate/config"
 	"github.com/quorate/quorate/statestore"
 )
 
@@ -73,4 +74,13 @@ func TestAFrontDoorIsOneProbeWithAllItsNames(t *testing.T) {
 		require.Equal(t, door, target.All[1].Probe, "%s stands on the front door too", target.Target)
 	}
 	require.NotEqual(t, plan.Targets[1].All[0].Probe, plan.Targets[2].All[0].Probe)
+}
+
+func TestTheRecordedRoleGoesBeforeTheWantedOne(t *testing.T) {
+	n := &Node{cfg: &config.Node{Name: "ap-1", Voter: true}, view: newView(statestore.NewStore(), nil)}
+	require.Equal(t, statestore.Voter, n.role(), "nothing is recorded yet")
+	n.view = newView(statestore.NewStoreAt(&statestore.State{
+		Index: 1, Members: map[string]*statestore.Member{"ap-1": {Name: "ap-1", Role: statestore.Nonvoter}},
+	}), nil)
+	require.Equal(t, statestore.Nonvoter, n.role(), "an operator demoted it")
 }
