@@ -78,10 +78,10 @@ func TestDamagedStoreIsQuarantined(t *testing.T) {
 	took := in.restart(sick)
 	fmt.Printf("MEASURED %-38s start over a damaged store to the first right answer: %s\n", t.Name(), took.Round(time.Millisecond))
 	require.NoError(t, in.answersOnly(t.Context(), sick, "eu", "us"))
+	in.health(sick, "/readyz", 200) // DNS does not wait for the store
 	kept, err := filepath.Glob(filepath.Join(sick.dir, "raft?*"))
 	require.NoError(t, err)
 	require.NotEmpty(t, kept, "the damaged store is kept aside: %s", sick.logTail(20))
-	in.health(sick, "/readyz", 200)
 
 	in.sites["ap"].up()
 	in.moved(others, "eu", "us", "ap")
