@@ -88,6 +88,41 @@ func TestImportsFollowTheArrows(t *testing.T) {
 	}
 }
 
+// People read the arrows in docs/layout.md; they are the ones held here.
+func TestTheLayoutDrawsTheSameArrows(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs/layout.md"))
+	require.NoError(t, err)
+	_, drawn, found := strings.Cut(string(text), "## Arrows")
+	require.True(t, found)
+	drawn, _, _ = strings.Cut(drawn, "\n## ")
+	seen := 0
+	for line := range strings.Lines(drawn) {
+		from, to, ok := strings.Cut(strings.TrimSpace(line), "->")
+		if !ok || strings.TrimSpace(to) == "all" {
+			continue
+		}
+		want := names(to)
+		for _, pkg := range names(from) {
+			seen++
+			// Subfolders of a package, its own and others', are left out of the drawing.
+			held := slices.DeleteFunc(slices.Clone(arrows[pkg]), func(imp string) bool { return strings.Contains(imp, "/") })
+			slices.Sort(held)
+			require.Equal(t, want, held, "docs/layout.md draws %s -> %v", pkg, want)
+		}
+	}
+	require.Equal(t, 10, seen, "every package with an arrow is drawn")
+}
+
+// names reads a comma list, sorted.
+func names(list string) []string {
+	var out []string
+	for name := range strings.SplitSeq(list, ",") {
+		out = append(out, strings.TrimSpace(name))
+	}
+	slices.Sort(out)
+	return out
+}
+
 func TestPurePackagesImportNothingThatDecidesForThem(t *testing.T) {
 	forbidden := []string{"math/rand", "crypto/rand", "net/http", "os", "log", "log/slog", "sync", "unsafe", "reflect", "runtime"}
 	allowed := map[string][]string{"statestore": {"sync", "sync/atomic"}} // the Store's lock and its published pointer
