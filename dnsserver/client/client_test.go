@@ -76,9 +76,9 @@ func TestQueryErrorsAreOneClearLine(t *testing.T) {
 	}{
 		{"nobody answers", silent, "x.test", "A", "query " + silent + " for x.test. A: no answer in time"},
 		{"nobody is there", closed.LocalAddr().String(), "x.test", "A", "query " + closed.LocalAddr().String() + " for x.test. A: connection refused"},
-		{"no such type", silent, "x.test", "ADDR", `record type must be one such as A or AAAA, is "ADDR"`},
-		{"no name", silent, "", "A", `name must be a domain name, is ""`},
-		{"a name too long", silent, strings.Repeat("a", 64), "A", `name must be a domain name, is "` + strings.Repeat("a", 64) + `"`},
+		{"no such type", silent, "x.test", "ADDR", `cannot ask: record type must be one such as A or AAAA, is "ADDR"`},
+		{"no name", silent, "", "A", `cannot ask: name must be a domain name, is ""`},
+		{"a name too long", silent, strings.Repeat("a", 64), "A", `cannot ask: name must be a domain name, is "` + strings.Repeat("a", 64) + `"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
