@@ -67,6 +67,7 @@ type RaftServer struct {
 	Reachable bool
 	LastSeen  time.Duration // since it was heard; negative: never or not known
 	Trails    uint64        // entries behind
+	Offset    time.Duration // its wall clock is ahead of this node's by so much
 }
 
 // Decoded is what the decoder makes of a spec's text.

@@ -37,6 +37,7 @@ type pong struct {
 	Last  uint64        `json:"last"`
 	Life  int64         `json:"life"`
 	Clock time.Duration `json:"clock"`
+	Wall  time.Time     `json:"wall"` // of the called, to show; decides nothing
 }
 
 // contact is what a node knows of the others. All instants are of Config.Clock.
@@ -60,6 +61,7 @@ type peer struct {
 	refused bool          // the last ping failed at once: its raft is gone
 	life    int64
 	clock   time.Duration
+	offset  time.Duration // its wall clock is ahead of ours by so much, give or take half a round trip
 
 	loyal     time.Duration // raft on it certainly followed us then
 	loyalTerm uint64
@@ -140,8 +142,9 @@ func (s *session) ping(srv raft.Server, p *peer) {
 	n.contact.mu.Lock()
 	q.Life, q.Clock = p.life, p.clock
 	n.contact.mu.Unlock()
-	sent := n.cfg.Clock()
+	sent, wall := n.cfg.Clock(), n.cfg.Wall()
 	a, err := n.ping(ctx, srv, q)
+	took := n.cfg.Clock() - sent
 	n.contact.mu.Lock()
 	p.busy = false
 	// Refused, reset, or answered by a node whose raft has ended.
@@ -149,6 +152,9 @@ func (s *session) ping(srv raft.Server, p *peer) {
 		(!errors.As(err, new(*remoteError)) || errors.Is(err, ErrParked) || errors.Is(err, ErrNotLeader))
 	if err == nil {
 		p.seen, p.ever, p.life, p.clock = sent, true, a.Life, a.Clock
+		if !a.Wall.IsZero() { // an older release does not tell
+			p.offset = a.Wall.Sub(wall.Round(0).Add(took / 2))
+		}
 		if a.Last != p.last {
 			p.last, p.moved = a.Last, n.cfg.Clock()
 		}
@@ -203,7 +209,7 @@ func (n *Node) servePing(_ context.Context, from string, body []byte) ([]byte, e
 	now := n.cfg.Clock()
 	a := pong{
 		ID: string(n.id), Term: s.raft.CurrentTerm(), Last: s.raft.LastIndex(),
-		Life: n.contact.life, Clock: now,
+		Life: n.contact.life, Clock: now, Wall: n.cfg.Wall(),
 	}
 	_, id := s.raft.LeaderWithID()
 	leader, _ := SplitServerID(string(id))

@@ -333,6 +333,7 @@ func (n *Node) Servers() []Server {
 			v.Seen = now - p.seen
 			v.Reachable = v.Seen < n.cfg.Profile.reachableFor()
 			v.Behind = last - min(last, p.last)
+			v.Offset = p.offset
 		}
 		list = append(list, v)
 	}

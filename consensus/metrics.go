@@ -14,6 +14,7 @@ type metrics struct {
 	proposals     *prometheus.CounterVec
 	commit        prometheus.Histogram
 	reachable     *prometheus.GaugeVec
+	offset        *prometheus.GaugeVec
 	known         map[string]bool // peers that reachable has a series of
 }
 
@@ -35,6 +36,9 @@ func newMetrics(n *Node, reg prometheus.Registerer) *metrics {
 		reachable: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "quorate_member_reachable", Help: "Whether the peer answered this node lately.",
 		}, []string{"peer"}),
+		offset: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "quorate_clock_offset_seconds", Help: "How far the peer's clock is ahead of this node's.",
+		}, []string{"peer"}),
 	}
 	for _, r := range failReasons {
 		m.proposals.WithLabelValues(r)
@@ -42,7 +46,7 @@ func newMetrics(n *Node, reg prometheus.Registerer) *metrics {
 	if reg == nil {
 		return m
 	}
-	reg.MustRegister(m.leaderChanges, m.proposals, m.commit, m.reachable)
+	reg.MustRegister(m.leaderChanges, m.proposals, m.commit, m.reachable, m.offset)
 	gauge := func(name, help string, f func() float64) {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "quorate_" + name, Help: help}, f))
 	}
@@ -88,12 +92,16 @@ func (m *metrics) members(n *Node, servers []raft.Server) {
 			name, _ := SplitServerID(string(srv.ID))
 			p := n.contact.peers[srv.ID]
 			up[name] = up[name] || p != nil && p.up
+			if p != nil && p.ever {
+				m.offset.WithLabelValues(name).Set(p.offset.Seconds())
+			}
 		}
 	}
 	n.contact.mu.Unlock()
 	for name := range m.known {
 		if _, ok := up[name]; !ok {
 			m.reachable.DeleteLabelValues(name)
+			m.offset.DeleteLabelValues(name)
 		}
 	}
 	for name, ok := range up {

@@ -55,3 +55,32 @@ quorate_quorum_available 0
 `), "quorate_member_reachable", "quorate_quorum_available"))
 	})
 }
+
+func TestEveryNodeShowsItsPeersClocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := prometheus.NewPedanticRegistry()
+		c := consensustest.New(t, 3, consensustest.Options{Config: func(name string, cfg *consensus.Config) {
+			switch name {
+			case "n1":
+				cfg.Registerer = reg
+			case "n3":
+				cfg.Wall = func() time.Time { return time.Now().Add(90 * time.Second) }
+			}
+		}})
+		c.WaitLeader()
+		time.Sleep(5 * time.Second)
+		require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
+# HELP quorate_clock_offset_seconds How far the peer's clock is ahead of this node's.
+# TYPE quorate_clock_offset_seconds gauge
+quorate_clock_offset_seconds{peer="n2"} 0
+quorate_clock_offset_seconds{peer="n3"} 90
+`), "quorate_clock_offset_seconds"))
+		for _, s := range c.Node("n3").Servers() {
+			want := -90 * time.Second
+			if s.Name == "n3" {
+				want = 0
+			}
+			require.Equal(t, want, s.Offset, "%s as n3 sees it", s.Name)
+		}
+	})
+}

@@ -134,6 +134,7 @@ type Server struct {
 	Reachable bool          // answered this node lately; itself always
 	Seen      time.Duration // since this node heard it last; negative: never
 	Behind    uint64        // entries it is known to trail this node by; 0 if unknown or ahead
+	Offset    time.Duration // its wall clock is ahead of this node's by so much; 0 if unknown
 }
 
 // ID returns Raft's ServerID.

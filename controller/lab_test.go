@@ -246,7 +246,6 @@ type observer struct {
 	fresh map[health.Target]health.Vote // not acknowledged yet
 	full  bool
 	stop  context.CancelFunc
-	ahead time.Duration // its wall clock, of the others'
 }
 
 func (l *lab) observer(name string) *observer {
@@ -287,7 +286,7 @@ func (o *observer) report(ctx context.Context) error {
 	o.turn <- struct{}{}
 	defer func() { <-o.turn }()
 	for range 3 {
-		r := Report{Seq: o.seq, Nonce: o.nonce, Clock: time.Now().Add(o.ahead), Version: "1.0.0"}
+		r := Report{Seq: o.seq, Nonce: o.nonce, Clock: time.Now(), Version: "1.0.0"}
 		switch {
 		case o.full:
 			r.Seq, r.Full, r.Votes = o.seq+1, true, maps.Clone(o.votes)

@@ -17,13 +17,11 @@ import (
 // metrics shows the state at the moment of the scrape, so that what is removed
 // from the spec vanishes, and counts what this node decided while it led.
 type metrics struct {
-	name     string // of this node
-	store    Store
-	contacts func() map[string]Contact
+	store Store
 
 	targetState, votes, configured, serving, frozen *prometheus.Desc
 	drained, drainAge, drainExpires, disagreement   *prometheus.Desc
-	revision, automatic, blocked, audit, offset     *prometheus.Desc
+	revision, automatic, blocked, audit             *prometheus.Desc
 
 	mu        sync.Mutex
 	decided   map[cause]int // committed by this node, by service
@@ -40,9 +38,7 @@ func newMetrics(c *Controller) *metrics {
 		return prometheus.NewDesc("quorate_"+name, help, labels, nil)
 	}
 	m := &metrics{
-		name:         c.cfg.Name,
 		store:        c.cfg.Store,
-		contacts:     c.Contacts,
 		targetState:  desc("target_state", "1 for the state a cluster's endpoints have for a service.", "service", "cluster", "state"),
 		votes:        desc("votes", "Observers by what the quorum counts them as voting.", "service", "cluster", "state"),
 		configured:   desc("service_configured_targets", "Endpoints the service could answer with.", "service"),
@@ -55,7 +51,6 @@ func newMetrics(c *Controller) *metrics {
 		revision:     desc("config_revision", "Number of the spec's revision in force."),
 		automatic:    desc("automatic_changes_total", "Changes that this node's automation committed.", "service", "reason"),
 		blocked:      desc("changes_blocked_total", "Changes of automation that were not applied.", "service", "reason"),
-		offset:       desc("clock_offset_seconds", "How far the peer's clock is ahead, as its leader hears it.", "peer"),
 		audit:        desc("audit_events_total", "Records of the audit chain that this node has seen.", "kind"),
 		decided:      map[cause]int{},
 		held:         map[cause]int{},
@@ -101,7 +96,7 @@ func reasonOf(cmd statestore.Command) string {
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		m.targetState, m.votes, m.configured, m.serving, m.frozen, m.drained, m.drainAge, m.drainExpires,
-		m.disagreement, m.revision, m.automatic, m.blocked, m.audit, m.offset,
+		m.disagreement, m.revision, m.automatic, m.blocked, m.audit,
 	} {
 		ch <- d
 	}
@@ -122,11 +117,6 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		m.collectService(st, name, voters[s.Quorum.Observers], gauge)
 	}
 	m.collectClusters(st, gauge)
-	for peer, contact := range m.contacts() {
-		if peer != m.name && st.Members[peer] != nil {
-			gauge(m.offset, contact.Offset.Seconds(), peer)
-		}
-	}
 	m.collectCounts(st, ch)
 }
 

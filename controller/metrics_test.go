@@ -103,26 +103,6 @@ func TestDrainMetricsAreThereWhileDrained(t *testing.T) {
 	})
 }
 
-func TestALeaderShowsItsPeersClocks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, os := settled(t)
-		reg := prometheus.NewPedanticRegistry()
-		reg.MustRegister(l.ctl.metrics)
-		os["ap-1"].ahead = 90 * time.Second
-		require.NoError(t, os["ap-1"].report(l.ctx))
-		require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
-# HELP quorate_clock_offset_seconds How far the peer's clock is ahead, as its leader hears it.
-# TYPE quorate_clock_offset_seconds gauge
-quorate_clock_offset_seconds{peer="ap-1"} 90
-quorate_clock_offset_seconds{peer="us-1"} 0
-`), "quorate_clock_offset_seconds"))
-		l.resign()
-		n, err := testutil.GatherAndCount(reg, "quorate_clock_offset_seconds")
-		require.NoError(t, err)
-		require.Zero(t, n, "who does not lead hears nobody")
-	})
-}
-
 func TestAuditCountsOnlyGrow(t *testing.T) {
 	l := New(Config{Name: "eu-1", Store: statestore.NewStoreAt(&statestore.State{
 		Spec:   &statestore.Spec{},

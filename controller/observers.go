@@ -51,14 +51,6 @@ func Exchange(ctx context.Context, r Report, call func(context.Context, Report) 
 	})
 }
 
-// Contact is what the leader heard of an observer last.
-type Contact struct {
-	Heard      time.Duration // ago
-	TableIndex uint64
-	Version    string
-	Offset     time.Duration // of its wall clock; positive: it is ahead
-}
-
 // batchWindow is how long changes gather before they become one log entry. A
 // fault is seen by all observers within it, and an entry costs a disk write and
 // a round trip on every node.
@@ -77,7 +69,7 @@ func (c *Controller) Report(ctx context.Context, from string, r Report) (Reply, 
 	if m := st.Members[from]; m == nil || !m.Observes {
 		return Reply{}, fmt.Errorf("report of %s: %w", from, ErrNotObserver)
 	}
-	nonce, echoed := t.hear(id, r, time.Now())
+	nonce, echoed := t.hear(id, r)
 	o := st.Observers[id]
 	held := uint64(0)
 	if o != nil {
@@ -214,21 +206,4 @@ func (c *Controller) confirmObservers(ctx context.Context, t *tenure, confirm ma
 	if err := c.propose(ctx, statestore.ConfirmObservers{Observers: confirm}, c.actor); err != nil && ctx.Err() == nil {
 		c.log.Warn("observers not confirmed", keyErr, err)
 	}
-}
-
-// Contacts returns what this leader heard of each observer, by name. It is empty
-// on other nodes.
-func (c *Controller) Contacts() map[string]Contact {
-	out := map[string]Contact{}
-	t := c.leading()
-	if t == nil {
-		return out
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	now := t.clock()
-	for id, ct := range t.contacts {
-		out[string(id)] = Contact{Heard: now - ct.at, TableIndex: ct.tableIndex, Version: ct.version, Offset: ct.offset}
-	}
-	return out
 }

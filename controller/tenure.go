@@ -16,23 +16,15 @@ type tenure struct {
 	clock func() time.Duration
 	wake  chan struct{} // holds one: something to flush
 
-	mu       sync.Mutex
-	ended    bool
-	nonce    uint64                   // issued last
-	issued   map[uint64]time.Duration // nonces that may still prove freshness
-	fresh    map[health.ObserverID]time.Duration
-	echoed   map[health.ObserverID]bool // has echoed a nonce since begin
-	begin    time.Duration              // of the tenure, or of the end of the last stall
-	contacts map[health.ObserverID]contact
-	queue    []*pending
-	confirm  map[health.ObserverID]uint64
-}
-
-type contact struct {
-	at         time.Duration
-	tableIndex uint64
-	version    string
-	offset     time.Duration
+	mu      sync.Mutex
+	ended   bool
+	nonce   uint64                   // issued last
+	issued  map[uint64]time.Duration // nonces that may still prove freshness
+	fresh   map[health.ObserverID]time.Duration
+	echoed  map[health.ObserverID]bool // has echoed a nonce since begin
+	begin   time.Duration              // of the tenure, or of the end of the last stall
+	queue   []*pending
+	confirm map[health.ObserverID]uint64
 }
 
 // pending is a batch on its way into the log. done closes once err is set.
@@ -44,7 +36,6 @@ type pending struct {
 
 func newTenure(term uint64, lease time.Duration, clock func() time.Duration, firstNonce uint64) *tenure {
 	t := &tenure{term: term, lease: lease, clock: clock, wake: make(chan struct{}, 1), nonce: firstNonce}
-	t.contacts = map[health.ObserverID]contact{}
 	t.resetLocked()
 	return t
 }
@@ -81,7 +72,7 @@ func (t *tenure) signal() {
 
 // hear notes a report and issues the next nonce. echoed reports whether the
 // observer has shown, in this tenure, that it hears this leader now.
-func (t *tenure) hear(from health.ObserverID, r Report, wall time.Time) (nonce uint64, echoed bool) {
+func (t *tenure) hear(from health.ObserverID, r Report) (nonce uint64, echoed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.clock()
@@ -98,11 +89,6 @@ func (t *tenure) hear(from health.ObserverID, r Report, wall time.Time) (nonce u
 	}
 	t.nonce++
 	t.issued[t.nonce] = now
-	ct := contact{at: now, tableIndex: r.TableIndex, version: r.Version}
-	if !r.Clock.IsZero() {
-		ct.offset = r.Clock.Sub(wall)
-	}
-	t.contacts[from] = ct
 	return t.nonce, t.echoed[from]
 }
 

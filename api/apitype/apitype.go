@@ -181,8 +181,9 @@ type Member struct {
 	Role            string       `json:"role"` // wanted: voter or nonvoter
 	Raft            string       `json:"raft"` // leader, voter, nonvoter, or none when not in the configuration
 	Reachable       bool         `json:"reachable"`
-	LastSeenSeconds float64      `json:"last_seen_seconds"` // negative: never
-	Trails          uint64       `json:"trails"`            // entries behind the leader, as known here
+	LastSeenSeconds float64      `json:"last_seen_seconds"`    // negative: never
+	Trails          uint64       `json:"trails"`               // entries behind the leader, as known here
+	ClockOffset     float64      `json:"clock_offset_seconds"` // its clock is ahead of the answering node's by so much; 0 also when not known
 	Peer            string       `json:"peer"`
 	API             string       `json:"api,omitempty"`
 	DNS             []netip.Addr `json:"dns"`

@@ -66,7 +66,7 @@ func (n *Node) quorum() api.QuorumView {
 	}
 	for _, s := range n.raft.Servers() {
 		view.Servers = append(view.Servers, api.RaftServer{
-			Name: s.Name, Voter: s.Voter, Reachable: s.Reachable, LastSeen: s.Seen, Trails: s.Behind,
+			Name: s.Name, Voter: s.Voter, Reachable: s.Reachable, LastSeen: s.Seen, Trails: s.Behind, Offset: s.Offset,
 		})
 	}
 	return view
