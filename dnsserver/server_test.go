@@ -93,11 +93,23 @@ func TestABindErrorIsOneClearLine(t *testing.T) {
 	require.EqualError(t, s.Run(t.Context()), "listen tcp "+tcp.Addr().String()+": address already in use")
 	require.Empty(t, s.Addrs(), "none is kept when one is missing")
 
-	udp, err := net.ListenPacket("udp4", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer udp.Close() //nolint:errcheck // a test's
+	udp := udpOnly(t)
 	s = New(Config{Listen: []string{udp.LocalAddr().String()}})
 	require.EqualError(t, s.Bind(), "listen udp "+udp.LocalAddr().String()+": address already in use")
+}
+
+// udpOnly binds a UDP port that is free for TCP, so that only UDP can be in the way.
+func udpOnly(t *testing.T) net.PacketConn {
+	t.Helper()
+	for {
+		udp, err := net.ListenPacket("udp4", "127.0.0.1:0")
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = udp.Close() })
+		if tcp, err := net.Listen("tcp4", udp.LocalAddr().String()); err == nil {
+			require.NoError(t, tcp.Close())
+			return udp
+		}
+	}
 }
 
 func TestTwoServersDoNotShareAPort(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -112,11 +111,13 @@ func membersTable(w io.Writer, members []apitype.Member) {
 		}
 		rows = append(rows, []string{
 			m.Name, m.Region, m.Role, m.Raft, fmt.Sprint(m.Trails), seen, reach, m.Observer,
-			orDash(strings.Join(dns, ",")), m.Peer, orDash(m.Version),
+			orDash(strings.Join(dns, ",")), m.Peer, orDash(m.Version), clockOffset(m),
 		})
 	}
-	columns(w, "NODE REGION ROLE RAFT TRAILS LAST_SEEN REACH OBSERVER DNS PEER VERSION", rows)
+	columns(w, "NODE REGION ROLE RAFT TRAILS LAST_SEEN REACH OBSERVER DNS PEER VERSION CLOCK", rows)
 }
 
-// joinTokenLife is how long a join token is good for unless said otherwise.
-const joinTokenLife = time.Hour
+// clockOffset is how far a member's clock is ahead of the answering node's.
+func clockOffset(m apitype.Member) string {
+	return fmt.Sprintf("%+dms", seconds(m.ClockOffset).Milliseconds())
+}

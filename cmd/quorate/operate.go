@@ -106,6 +106,9 @@ func readSnapshot(path string) (*statestore.State, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	if err := st.VerifyAudit(); err != nil {
+		return nil, fmt.Errorf("%s: the audit chain does not hold: %w", path, err)
+	}
 	return st, nil
 }
 
@@ -133,7 +136,7 @@ func (c *cli) showBackup(path string, st *statestore.State) error {
 	if c.format() != "table" {
 		return json.NewEncoder(c.out).Encode(b)
 	}
-	_, err := fmt.Fprintf(c.out, "index %d  revision %d  generation %d  services %d  clusters %d  members %d  events %d  sha256 ok\n",
+	_, err := fmt.Fprintf(c.out, "index %d  revision %d  generation %d  services %d  clusters %d  members %d  events %d  audit ok  sha256 ok\n",
 		b.Index, b.Revision, b.Generation, b.Services, b.Clusters, b.Members, b.Events)
 	return err
 }
