@@ -68,7 +68,7 @@ func (d *dataDir) loadIdentity(name string) (identity, error) {
 	var id identity
 	found, err := readJSON(d.join(identityFile), &id)
 	if err != nil {
-		return id, err
+		return id, damaged(err)
 	}
 	if found {
 		if id.Name != name {

@@ -85,6 +85,9 @@ type Node struct {
 
 	admitted admissions
 
+	// alone is why this node only answers DNS; nil: it does everything.
+	alone error
+
 	api *apiServer
 
 	// closers undo what Open did, last first, when Open fails midway.
@@ -93,7 +96,8 @@ type Node struct {
 
 // Open brings a node as far as it can go without its peers: DNS answering from the
 // last known good state, certificates read, Raft's store open, API bound. An
-// error says what is in the way and leaves nothing open.
+// error says what is in the way and leaves nothing open. Damaged files leave a node
+// that only answers DNS, if it has a table to answer from.
 func Open(cfg *config.Node, opts Options) (_ *Node, err error) {
 	n := &Node{cfg: cfg, opts: opts, log: opts.Log, started: time.Now(), registry: prometheus.NewRegistry()}
 	if n.log == nil {
@@ -109,29 +113,51 @@ func Open(cfg *config.Node, opts Options) (_ *Node, err error) {
 	if cfg.MemoryLimit > 0 {
 		debug.SetMemoryLimit(cfg.MemoryLimit)
 	}
-	for _, open := range []func() error{
+	if err := openAll(
 		n.openDir,
-		n.openLKG,  // before DNS: it answers from what this loads
-		n.openDNS,  // before Raft: a node without quorum must answer
+		n.openLKG, // before DNS: it answers from what this loads
+		n.openDNS, // before Raft: a node without quorum must answer
+	); err != nil {
+		return nil, err
+	}
+	answering := len(n.closers)
+	if err := openAll(
+		n.openIdentity,
 		n.openMesh, // before consensus: it dials through it
 		n.openConsensus,
 		n.openObserver,
 		n.openAPI,
-	} {
-		if err := open(); err != nil {
+	); err != nil {
+		if !n.answersAlone(err) {
 			return nil, err
 		}
+		n.alone = err
+		n.closeDownTo(answering)
+		return n, nil
 	}
 	n.registry.MustRegister(newMetrics(n))
 	return n, nil
 }
 
+// openAll opens parts in order, up to the first that fails.
+func openAll(parts ...func() error) error {
+	for _, open := range parts {
+		if err := open(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // close undoes Open.
-func (n *Node) close() {
-	for i := len(n.closers) - 1; i >= 0; i-- {
+func (n *Node) close() { n.closeDownTo(0) }
+
+// closeDownTo undoes all but the first parts that Open opened.
+func (n *Node) closeDownTo(parts int) {
+	for i := len(n.closers) - 1; i >= parts; i-- {
 		n.closers[i]()
 	}
-	n.closers = nil
+	n.closers = n.closers[:parts]
 }
 
 func (n *Node) onClose(f func()) { n.closers = append(n.closers, f) }
@@ -143,7 +169,12 @@ func (n *Node) openDir() error {
 	}
 	n.dir = dir
 	n.onClose(dir.close)
-	n.id, err = dir.loadIdentity(n.cfg.Name)
+	return nil
+}
+
+func (n *Node) openIdentity() error {
+	var err error
+	n.id, err = n.dir.loadIdentity(n.cfg.Name)
 	return err
 }
 
@@ -223,6 +254,9 @@ func (n *Node) Answers() bool { return n.tables.table.Load() != nil }
 // first, so that nobody is promised anything more; DNS last.
 func (n *Node) Run(ctx context.Context) error {
 	defer n.close()
+	if n.alone != nil {
+		return n.runAlone(ctx)
+	}
 	background := context.WithoutCancel(ctx)
 	data := newPlane(background, n.log)
 	control := newPlane(background, n.log)

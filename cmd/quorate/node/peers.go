@@ -31,9 +31,9 @@ func (n *Node) openMesh() error {
 	}
 	switch {
 	case errors.Is(err, mesh.ErrNoIdentity):
-		return fmt.Errorf("this node has no certificate in %s; run \"quorate init\" for the first node of an installation, else \"quorate join TOKEN@HOST\"", cfg.Dir)
+		return damaged(fmt.Errorf("this node has no certificate in %s; run \"quorate init\" for the first node of an installation, else \"quorate join TOKEN@HOST\"", cfg.Dir))
 	case err != nil:
-		return err
+		return damaged(err)
 	}
 	n.mesh = m
 	n.onClose(func() { _ = m.Close() }) // closing links has nobody to report to
