@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"sync"
 	"time"
@@ -30,7 +31,7 @@ func (n *Node) newTransport() *transport {
 	layer := &streamLayer{
 		n: n, ctx: ctx, cancel: cancel,
 		queue: make(chan net.Conn),
-		conns: map[net.Conn]struct{}{},
+		conns: map[net.Conn]struct{}{}, warned: map[string]time.Time{},
 	}
 	return &transport{
 		layer: layer,
@@ -60,8 +61,9 @@ type streamLayer struct {
 	cancel context.CancelFunc
 	queue  chan net.Conn // accepted and greeted
 
-	mu    sync.Mutex // guards conns
-	conns map[net.Conn]struct{}
+	mu     sync.Mutex // guards what follows
+	conns  map[net.Conn]struct{}
+	warned map[string]time.Time // when a refused peer was last told of, by name
 }
 
 func (l *streamLayer) Accept() (net.Conn, error) {
@@ -137,6 +139,21 @@ func (c *keptConn) Close() error {
 	return c.Conn.Close()
 }
 
+// refusalReminder is how often a peer that goes on dialling a node that is no more
+// is told of at WARN: raft dials several times a second until an operator acts.
+const refusalReminder = time.Minute
+
+// refused logs a refused connection, at DEBUG when that peer was told of lately.
+func (l *streamLayer) refused(peer string, err error) {
+	l.mu.Lock()
+	level := slog.LevelDebug
+	if last, ok := l.warned[peer]; !ok || time.Since(last) >= refusalReminder {
+		level, l.warned[peer] = slog.LevelWarn, time.Now()
+	}
+	l.mu.Unlock()
+	l.n.log.Log(l.ctx, level, "raft connection refused", keyPeer, peer, keyErr, err)
+}
+
 // welcome reads the greeting of an accepted connection and queues it for raft.
 func (l *streamLayer) welcome(c net.Conn) {
 	kept, err := l.keep(c)
@@ -145,7 +162,7 @@ func (l *streamLayer) welcome(c net.Conn) {
 	}
 	if err := l.greeted(c); err != nil {
 		if l.ctx.Err() == nil && !errors.Is(err, io.EOF) {
-			l.n.log.Warn("raft connection refused", keyPeer, l.n.cfg.PeerName(c), keyErr, err)
+			l.refused(l.n.cfg.PeerName(c), err)
 		}
 		_ = kept.Close() // refused anyway
 		return
