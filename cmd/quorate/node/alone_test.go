@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -26,20 +25,6 @@ clusters: { eu: { region: eu-west, ipv4: [192.0.2.10] } }
 services: { web: { policy: { type: weighted }, check: { tcp: { port: 443 } } } }
 `
 
-// openAnswering opens the only node of an installation, with a DNS socket.
-func openAnswering(t *testing.T, dir string) (*Node, error) {
-	t.Helper()
-	cfg, errs, _ := config.ParseNode("node.yaml", fmt.Appendf(nil, `
-node: { name: eu-1, region: eu-west }
-data_dir: %q
-dns: { listen: ["127.0.0.1:0"] }
-api: { listen: "127.0.0.1:0" }
-peer: { listen: "127.0.0.1:0", advertise: "127.0.0.1:1", profile: lan }
-`, dir))
-	require.Empty(t, errs)
-	return Open(cfg, Options{Version: "test", Socket: filepath.Join(dir, "sock")})
-}
-
 // A node that ever had a table answers, whatever happens to its other files.
 func TestG5DamagedFilesStopNoAnswer(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
@@ -47,7 +32,7 @@ func TestG5DamagedFilesStopNoAnswer(t *testing.T) {
 	_, err := mesh.InitDir(MeshDir(dir), "test", "eu-1", mesh.RoleVoter, time.Now())
 	require.NoError(t, err)
 	require.NoError(t, WriteSeed(dir, Seed{Installation: "test"}))
-	n, err := openAnswering(t, dir)
+	n, err := tryOpenAlone(t, dir, `"127.0.0.1:0"`)
 	require.NoError(t, err)
 	runUntil(t, n, func() bool {
 		st := n.Store().State()
@@ -66,7 +51,7 @@ func TestG5DamagedFilesStopNoAnswer(t *testing.T) {
 			whole, err := os.ReadFile(path)
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(path, []byte("garbage"), 0o600))
-			n, err := openAnswering(t, dir)
+			n, err := tryOpenAlone(t, dir, `"127.0.0.1:0"`)
 			require.NoError(t, err)
 			require.Error(t, n.alone)
 			server := n.dns.Addrs()[0].String()
@@ -78,7 +63,7 @@ func TestG5DamagedFilesStopNoAnswer(t *testing.T) {
 		})
 	}
 
-	n, err = openAnswering(t, dir)
+	n, err = tryOpenAlone(t, dir, `"127.0.0.1:0"`)
 	require.NoError(t, err)
 	require.NoError(t, n.alone, "mended, it does everything again")
 	n.close()
@@ -89,7 +74,7 @@ func TestAWrongNameEndsTheStart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	require.NoError(t, writeJSON(filepath.Join(dir, identityFile), identity{Name: "us-1", Nonce: "1"}))
-	_, err := openAnswering(t, dir)
+	_, err := tryOpenAlone(t, dir, `"127.0.0.1:0"`)
 	require.ErrorContains(t, err, `belongs to node "us-1"`)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,15 +23,15 @@ func openAlone(t *testing.T, dir string) *Node {
 	return n
 }
 
-func tryOpenAlone(t *testing.T, dir string) (*Node, error) {
+func tryOpenAlone(t *testing.T, dir string, dns ...string) (*Node, error) {
 	t.Helper()
 	cfg, errs, _ := config.ParseNode("node.yaml", fmt.Appendf(nil, `
 node: { name: eu-1, region: eu-west }
 data_dir: %q
-dns: { listen: [] }
+dns: { listen: [%s] }
 api: { listen: "127.0.0.1:0" }
 peer: { listen: "127.0.0.1:0", advertise: "127.0.0.1:1", profile: lan }
-`, dir))
+`, dir, strings.Join(dns, ", ")))
 	require.Empty(t, errs)
 	return Open(cfg, Options{Version: "test", Socket: filepath.Join(dir, "sock")})
 }
