@@ -56,7 +56,8 @@ type File struct {
 	dir string
 	log *slog.Logger
 
-	limit int64 // of the journal; smaller in tests
+	limit int64         // of the journal; smaller in tests
+	wake  chan struct{} // holds one: something is to be written
 
 	// mu guards what Append and Rebase hand to Run. Nobody holds it over I/O.
 	mu      sync.Mutex
@@ -96,7 +97,7 @@ func Open(dir string, log *slog.Logger) (*File, error) {
 	}
 	// Nothing is ever appended behind a record that may be torn: the first write is
 	// a base.
-	f := &File{dir: dir, log: log, limit: journalLimit, broken: true}
+	f := &File{dir: dir, log: log, limit: journalLimit, wake: make(chan struct{}, 1), broken: true}
 	if err := f.floor.open(filepath.Join(dir, floorName)); err != nil {
 		return nil, fmt.Errorf("open last known good state: %w", err)
 	}
@@ -197,6 +198,7 @@ func (f *File) Append(index, term uint64, data []byte) {
 	if index <= f.last {
 		return // Replayed by Raft: it is in the base or the journal.
 	}
+	f.stir()
 	f.pending = append(f.pending, record{prev: f.last, index: index, term: term, data: append([]byte(nil), data...)})
 	f.last = index
 	f.bytes += len(data)
@@ -218,30 +220,52 @@ func (f *File) Rebase(st *statestore.State) {
 	}
 	f.rebase, f.last, f.life = st, st.Index, lifeOf(st)
 	f.pending, f.bytes = nil, 0
+	f.stir()
 }
 
 // Run writes what was appended, until ctx ends; then it flushes once more. The
 // journal is folded into a new base, made from current, when it has grown long.
 // A failing disk never ends it.
 func (f *File) Run(ctx context.Context, current func() *statestore.State) {
-	tick := time.NewTicker(flushEvery)
-	defer tick.Stop()
-	var retry time.Time
-	for done := false; !done; {
-		select {
-		case <-ctx.Done():
-			done = true
-		case <-tick.C:
-		}
-		if now := time.Now(); !done && now.Before(retry) {
-			continue
-		}
-		err := f.flush(current)
-		f.owed = err != nil
+	for ctx.Err() == nil {
+		// Nothing to write costs nothing: Run sleeps until something is appended, and
+		// gathers what follows within flushEvery into the same write.
+		wait := flushEvery
 		if f.owed {
-			retry = time.Now().Add(retryEvery)
+			wait = retryEvery
+		} else {
+			select {
+			case <-ctx.Done():
+			case <-f.wake:
+			}
 		}
-		f.report(err)
+		pause(ctx, wait)
+		f.flushAndReport(current)
+	}
+	f.flushAndReport(current) // what came while the last write was under way
+}
+
+func (f *File) flushAndReport(current func() *statestore.State) {
+	err := f.flush(current)
+	f.owed = err != nil
+	f.report(err)
+}
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// stir wakes Run.
+func (f *File) stir() {
+	select {
+	case f.wake <- struct{}{}:
+	default: // it is awake, or about to be
 	}
 }
 
