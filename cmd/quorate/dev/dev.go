@@ -200,8 +200,18 @@ func (d *Demo) remember(socket string) (forget func() error, err error) {
 		Control: socket, Previous: contexts.Current,
 		Users: map[string]string{}, DNS: map[string]string{}, APIs: map[string]string{},
 	}
+	var running *config.Context // a demo before this one, found again after it
+	if before, ok := contexts.Contexts[contextName]; ok && before.Demo != nil {
+		if demo.Previous == contextName {
+			demo.Previous = before.Demo.Previous
+		}
+		if answers(before.Demo.Control) {
+			running = &before
+			d.say("another demo runs; until this one ends, every verb talks to this one")
+		}
+	}
 	if demo.Previous == contextName {
-		demo.Previous = "" // a demo that crashed left itself behind
+		demo.Previous = ""
 	}
 	c := config.Context{TokenFile: d.users[0].file, Demo: demo}
 	for _, n := range d.nodes {
@@ -219,14 +229,26 @@ func (d *Demo) remember(socket string) (forget func() error, err error) {
 	if err := config.SaveContexts(d.cfg.ContextsPath, contexts); err != nil {
 		return nil, err
 	}
-	return func() error { return d.forget(socket) }, nil
+	return func() error { return d.forget(socket, running) }, nil
+}
+
+// answers reports whether a demo listens on its control socket; one that crashed
+// left only the name behind.
+func answers(socket string) bool {
+	conn, err := net.DialTimeout("unix", socket, time.Second)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close() // only asked whether somebody is there
+	return true
 }
 
 // contextName is the demo's context.
 const contextName = "dev"
 
-// forget takes the demo's context away, unless another demo has replaced it.
-func (d *Demo) forget(socket string) error {
+// forget takes the demo's context away, unless another demo has replaced it, and
+// gives its place back to the demo before it if that still runs.
+func (d *Demo) forget(socket string, before *config.Context) error {
 	contexts, err := config.LoadContexts(d.cfg.ContextsPath)
 	if err != nil {
 		return err
@@ -234,6 +256,10 @@ func (d *Demo) forget(socket string) error {
 	c, ok := contexts.Contexts[contextName]
 	if !ok || c.Demo == nil || c.Demo.Control != socket {
 		return nil
+	}
+	if before != nil && answers(before.Demo.Control) {
+		contexts.Contexts[contextName] = *before
+		return config.SaveContexts(d.cfg.ContextsPath, contexts)
 	}
 	delete(contexts.Contexts, contextName)
 	if contexts.Current == contextName {
