@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
+	bbolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/quorate/quorate/statestore"
 )
@@ -82,7 +83,7 @@ func CheckStore(dir string) error {
 		BoltOptions: &bbolt.Options{ReadOnly: true, Timeout: lockTimeout},
 	})
 	if err != nil {
-		return fmt.Errorf("open raft store %s: %w", path, err)
+		return openError(path, err)
 	}
 	if err := errors.Join(checkLog(bolt), bolt.Close()); err != nil {
 		return fmt.Errorf("raft store %s: %w", path, err)
@@ -90,10 +91,18 @@ func CheckStore(dir string) error {
 	return checkSnapshot(dir)
 }
 
+// openError says of a lock that is not let go what it means.
+func openError(path string, err error) error {
+	if errors.Is(err, bbolterrors.ErrTimeout) {
+		return fmt.Errorf("open raft store %s: another process uses it; stop that one first", path)
+	}
+	return fmt.Errorf("open raft store %s: %w", path, err)
+}
+
 func checkPages(path string) error {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: lockTimeout, PreLoadFreelist: true})
 	if err != nil {
-		return fmt.Errorf("open raft store %s: %w", path, err)
+		return openError(path, err)
 	}
 	err = db.View(func(tx *bbolt.Tx) error {
 		var first error

@@ -92,13 +92,16 @@ func (c *cli) showChecked(all checked) error {
 }
 
 // isNodeFile reports whether a file is a node.yaml: it has a top-level node key.
-func isNodeFile(path string) bool {
+func isNodeFile(path string) bool { return hasKey(path, "node") }
+
+// hasKey reports whether a line of the file begins with the key.
+func hasKey(path, key string) bool {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return false
 	}
 	for line := range strings.SplitSeq(string(text), "\n") {
-		if strings.HasPrefix(line, "node:") {
+		if strings.HasPrefix(line, key+":") {
 			return true
 		}
 	}
@@ -107,6 +110,11 @@ func isNodeFile(path string) bool {
 
 // readSpec reads a spec and refuses what check-config refuses, before any node is asked.
 func readSpec(paths []string, stderr io.Writer) (*config.Result, error) {
+	for _, path := range paths {
+		if isNodeFile(path) {
+			return nil, usageError(fmt.Errorf("%s is a node.yaml: it has a \"node:\" key; a spec is wanted. Nothing was sent", path))
+		}
+	}
 	result, errs := loadSpec(paths)
 	if len(errs) > 0 {
 		fmt.Fprint(stderr, config.Format(errs))
@@ -212,9 +220,10 @@ func keepPlan(id, source string) error {
 
 func planTable(w io.Writer, plans []apitype.Plan) {
 	for _, p := range plans {
-		fmt.Fprintf(w, "revision %d -> %d      plan %s      class: %s\n", p.Base, p.Next, p.ID, p.Class)
 		if len(p.Changes) == 0 {
-			fmt.Fprintln(w, "no difference")
+			fmt.Fprintf(w, "revision %d stays      class: %s\nno difference\n", p.Base, p.Class)
+		} else {
+			fmt.Fprintf(w, "revision %d -> %d      plan %s      class: %s\n", p.Base, p.Next, p.ID, p.Class)
 		}
 		for _, ch := range p.Changes {
 			switch {

@@ -201,7 +201,7 @@ func (c *cli) initNode(f *fresh, user string) error {
 	}
 	fmt.Fprintf(c.out, "installation %s, first node %s (%s)\n", installation, cfg.Name, cfg.Region)
 	fmt.Fprintf(c.out, "token of %s: %s (mode 0600; QUORATE_TOKEN_FILE or --token-file)\n", user, tokenFile)
-	fmt.Fprintf(c.out, "Next:\n  quorate server -c %s\n  quorate members token              then on each other host: quorate join TOKEN@%s\n  quorate apply -f spec.yaml\n", f.config, cfg.Peer.Advertise)
+	fmt.Fprintf(c.out, "Next:\n  quorate server -c %s\n  quorate members token              then on each other host: quorate join TOKEN@%s --name NAME --region REGION\n  quorate apply -f spec.yaml\n", f.config, cfg.Peer.Advertise)
 	return nil
 }
 

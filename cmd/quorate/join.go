@@ -41,6 +41,8 @@ unless it exists; start the node with "quorate server" afterwards.`,
 			switch {
 			case errors.Is(err, mesh.ErrHasIdentity):
 				return codeError{client.ExitConflict, err}
+			case errors.As(err, new(tls.RecordHeaderError)):
+				return codeError{joinCode(err), fmt.Errorf("%w; is %s the port between nodes, 7654 by default?", err, addr)}
 			case err != nil:
 				return codeError{joinCode(err), err}
 			}

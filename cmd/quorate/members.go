@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -34,7 +35,8 @@ func (c *cli) memberTokenCommand() *cobra.Command {
 			return show(c, env, func(w io.Writer, items []apitype.JoinToken) {
 				for _, t := range items {
 					fmt.Fprintln(w, t.Token)
-					fmt.Fprintf(c.err, "for one %s, until %s. On the new host: quorate join TOKEN@HOST:7654\n", t.Role, stamp(t.Expires))
+					fmt.Fprintf(c.err, "for one %s, until %s. On the new host: quorate join TOKEN@%s --name NAME --region REGION\n",
+						t.Role, stamp(t.Expires), c.voterAddress(cmd))
 				}
 			})
 		},
@@ -42,6 +44,26 @@ func (c *cli) memberTokenCommand() *cobra.Command {
 	cmd.Flags().StringVar(&role, "role", "voter", "the most the joining node may be: voter or nonvoter")
 	cmd.Flags().StringVar(&life, "for", "1h", "how long the token is good for")
 	return cmd
+}
+
+// voterAddress is where a new node can join: the address that the leader, or else
+// any voter, tells the others.
+func (c *cli) voterAddress(cmd *cobra.Command) string {
+	addr := "HOST:7654"
+	env, err := get[apitype.Member](cmd.Context(), c, "/members", nil)
+	if err != nil {
+		return addr // only a hint
+	}
+	for _, m := range env.Items {
+		switch {
+		case m.Peer == "":
+		case m.Raft == "leader":
+			return m.Peer
+		case m.Raft == "voter":
+			addr = m.Peer
+		}
+	}
+	return addr
 }
 
 func (c *cli) memberRemoveCommand() *cobra.Command {
@@ -123,7 +145,7 @@ func caTable(w io.Writer, cas []apitype.CA) {
 		if ca.Signs {
 			state = "signs"
 		}
-		rows = append(rows, []string{ca.Fingerprint[:min(16, len(ca.Fingerprint))], stamp(ca.At), state, orDash(fmt.Sprint(ca.Members))})
+		rows = append(rows, []string{ca.Fingerprint[:min(16, len(ca.Fingerprint))], stamp(ca.At), state, orDash(strings.Join(ca.Members, ","))})
 	}
 	columns(w, "CA SINCE STATE CERTIFICATES_OF", rows)
 }

@@ -241,7 +241,7 @@ func (c *cli) showReply(r *dnsclient.Reply) error {
 		return json.NewEncoder(c.out).Encode(r)
 	}
 	if len(r.Records) == 0 {
-		fmt.Fprintf(c.out, "%s %s: no %s records at %s\n", r.Server, r.Rcode, r.Type, r.Name)
+		fmt.Fprintf(c.out, "%s %s: %s\n", r.Server, r.Rcode, nothing(r))
 	}
 	for _, rec := range r.Records {
 		fmt.Fprintf(c.out, "%s %s  %s\n", r.Server, r.Rcode, rec)
@@ -255,6 +255,19 @@ func (c *cli) showReply(r *dnsclient.Reply) error {
 	}
 	_, err := fmt.Fprintf(c.err, "%s answered in %s\n", r.Server, note)
 	return err
+}
+
+// nothing says what a reply without records means.
+func nothing(r *dnsclient.Reply) string {
+	switch r.Rcode {
+	case "NOERROR":
+		return fmt.Sprintf("no %s records at %s", r.Type, r.Name)
+	case "NXDOMAIN":
+		return "no such name as " + r.Name
+	case "REFUSED":
+		return fmt.Sprintf("%s is in no zone that this server answers for", r.Name)
+	}
+	return "no answer for " + r.Name
 }
 
 // nodeCommand holds what looks at one node's files. check-store is what a server
@@ -273,12 +286,16 @@ func (c *cli) nodeCommand() *cobra.Command {
 		Example: "  quorate node check-store /var/lib/quorate/raft\n  quorate node check-store ./data/raft",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := consensus.CheckStore(args[0]); err != nil {
+			dir := args[0]
+			if in := filepath.Join(dir, "raft"); !consensus.StoreExists(dir) && consensus.StoreExists(in) {
+				dir = in // people name the data directory
+			}
+			if err := consensus.CheckStore(dir); err != nil {
 				return err
 			}
 			text := "ok"
-			if _, err := os.Stat(filepath.Join(args[0], "raft.db")); err != nil {
-				text = "ok: there is no store in " + args[0] + " yet"
+			if !consensus.StoreExists(dir) {
+				text = "ok: there is no store in " + dir + " yet"
 			}
 			_, err := fmt.Fprintln(c.out, text)
 			return err

@@ -63,6 +63,9 @@ func (c *cli) loadNode(path string) (*config.Node, error) {
 	}
 	cfg, errs, warnings := config.LoadNode(path)
 	if len(errs) > 0 {
+		if hasKey(path, "zones") && !isNodeFile(path) {
+			return nil, usageError(fmt.Errorf("%s is a spec, and node.yaml is wanted; a spec goes to: quorate apply -f %s", path, path))
+		}
 		fmt.Fprint(c.err, config.Format(errs))
 		return nil, usageError(fmt.Errorf("%s is wrong; check it with: quorate check-config %s", path, path))
 	}
