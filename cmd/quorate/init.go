@@ -75,6 +75,9 @@ func (c *cli) nodeConfig(f *fresh) (*config.Node, error) {
 		return nil, fmt.Errorf("write node.yaml: %w", err)
 	}
 	fmt.Fprintf(c.err, "wrote %s\n", f.config)
+	if len(f.dnsAddrs) == 0 {
+		fmt.Fprintf(c.err, "without --dns-advertise no NS record names this node; set dns.advertise in %s before it starts\n", f.config)
+	}
 	return c.loadNode(f.config)
 }
 
