@@ -52,8 +52,8 @@ type QuorumView struct {
 	Leader    string        // empty: none known
 	Stale     time.Duration // since such a leader was heard; 0 on the leader
 	Voters    int
-	VotersUp  int // as the leader reaches them, itself included
-	Tolerates int // how many voters more may be lost
+	VotersUp  int // as the leader reaches them, itself included; 0: it has not told yet
+	Tolerates int // how many voters more may be lost; 0 too while that is not known
 	Servers   []RaftServer
 
 	// Trouble says why this node alone takes no part, and what to do; empty: it does.
@@ -65,6 +65,7 @@ type RaftServer struct {
 	Name      string
 	Voter     bool
 	Reachable bool
+	Awaited   bool          // not heard yet by a node that has only just started
 	LastSeen  time.Duration // since it was heard; negative: never or not known
 	Trails    uint64        // entries behind
 	Offset    time.Duration // its wall clock is ahead of this node's by so much

@@ -32,6 +32,14 @@ func TestTheConsoleShowsVotesVerdictsAndAnswers(t *testing.T) {
 	require.Contains(t, fragment, "✕ DOWN")
 }
 
+func TestTheConsoleClaimsNothingThatTheLeaderHasNotTold(t *testing.T) {
+	r := newRig(t)
+	r.set(func() { r.quorum = QuorumView{HasQuorum: true, Leader: "us-1", Voters: 3} })
+	a := r.get("/")
+	require.Contains(t, a.body, "3 voters, leader us-1 has not told yet how many it reaches")
+	require.NotContains(t, a.body, "tolerates")
+}
+
 func TestTheConsoleIsHonestWithoutQuorum(t *testing.T) {
 	r := newRig(t)
 	r.set(func() { r.quorum = QuorumView{Stale: time.Minute, Voters: 3, VotersUp: 1} })

@@ -204,6 +204,7 @@ func (s *Server) members(st *statestore.State) []apitype.Member {
 		if i := slices.IndexFunc(q.Servers, func(s RaftServer) bool { return s.Name == name }); i >= 0 {
 			srv := q.Servers[i]
 			v.Reachable, v.LastSeenSeconds, v.Trails = srv.Reachable, srv.LastSeen.Seconds(), srv.Trails
+			v.Awaited = srv.Awaited
 			v.ClockOffset = srv.Offset.Seconds()
 			switch {
 			case name == q.Leader:

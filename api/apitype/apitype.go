@@ -53,9 +53,9 @@ type Status struct {
 type Quorum struct {
 	Available    bool      `json:"available"`
 	Voters       int       `json:"voters"`
-	VotersUp     int       `json:"voters_up"`
+	VotersUp     int       `json:"voters_up"` // the leader among them; 0: it has not told this node yet
 	Leader       string    `json:"leader,omitempty"`
-	Tolerates    int       `json:"tolerates"` // further losses of voters
+	Tolerates    int       `json:"tolerates"` // further losses of voters; says nothing while voters_up is 0
 	StaleSince   time.Time `json:"stale_since,omitzero"`
 	StaleSeconds float64   `json:"stale_seconds"` // since this node last heard a leader that holds its lease
 }
@@ -181,6 +181,7 @@ type Member struct {
 	Role            string       `json:"role"` // wanted: voter or nonvoter
 	Raft            string       `json:"raft"` // leader, voter, nonvoter, or none when not in the configuration
 	Reachable       bool         `json:"reachable"`
+	Awaited         bool         `json:"awaited,omitempty"`    // not heard yet by a node that has only just started: reachable says nothing
 	LastSeenSeconds float64      `json:"last_seen_seconds"`    // negative: never
 	Trails          uint64       `json:"trails"`               // entries behind the leader, as known here
 	ClockOffset     float64      `json:"clock_offset_seconds"` // its clock is ahead of the answering node's by so much; 0 also when not known

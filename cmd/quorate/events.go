@@ -102,7 +102,11 @@ func membersTable(w io.Writer, members []apitype.Member) {
 			seen = ago(seconds(m.LastSeenSeconds))
 		}
 		reach := "ok"
-		if !m.Reachable {
+		switch {
+		case m.Reachable:
+		case m.Awaited:
+			reach = "not heard yet"
+		default:
 			reach = "UNREACHABLE"
 		}
 		var dns []string

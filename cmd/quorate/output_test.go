@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorate/quorate/api/apitype"
 )
 
 // A reason that somebody else wrote cannot add a row or rewrite the terminal.
@@ -18,4 +20,24 @@ func TestAddressesOfAContextAreKnownHoweverTheyAreSpelled(t *testing.T) {
 	require.Equal(t, sameAddrs([]string{"http://127.0.0.1:7653"}), sameAddrs([]string{" 127.0.0.1:7653/"}))
 	require.NotEqual(t, sameAddrs([]string{"http://127.0.0.1:7653"}), sameAddrs([]string{"https://127.0.0.1:7653"}))
 	require.Equal(t, []string{"unix:/run/quorate/quorate.sock"}, sameAddrs([]string{"unix:/run/quorate/quorate.sock"}))
+}
+
+// A node that has just heard a leader again does not know how many voters that
+// one reaches, and claims nothing about it.
+func TestWhatTheLeaderHasNotToldIsNotShownAsNone(t *testing.T) {
+	q := apitype.Quorum{Available: true, Voters: 3, Leader: "eu-1"}
+	require.Equal(t, "3 voters, leader eu-1 has not told yet how many it reaches", quorumLine(q))
+	q.VotersUp = 2
+	require.Equal(t, "2/3 voters, leader eu-1, tolerates 0 losses", quorumLine(q))
+}
+
+func TestAMemberNotHeardYetIsNotUnreachable(t *testing.T) {
+	reach := func(m apitype.Member) string {
+		var out bytes.Buffer
+		membersTable(&out, []apitype.Member{m})
+		return out.String()
+	}
+	require.Contains(t, reach(apitype.Member{LastSeenSeconds: -1, Awaited: true}), "not heard yet")
+	require.NotContains(t, reach(apitype.Member{LastSeenSeconds: -1, Awaited: true}), "UNREACHABLE")
+	require.Contains(t, reach(apitype.Member{LastSeenSeconds: -1}), "UNREACHABLE")
 }

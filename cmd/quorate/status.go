@@ -125,6 +125,9 @@ func quorumLine(q apitype.Quorum) string {
 	if !q.Available {
 		return fmt.Sprintf("NO QUORUM since %s (%s ago): answers go on, nothing changes", clock(q.StaleSince), ago(seconds(q.StaleSeconds)))
 	}
+	if q.VotersUp == 0 { // a leader always reaches itself
+		return fmt.Sprintf("%d voters, leader %s has not told yet how many it reaches", q.Voters, q.Leader)
+	}
 	loss := "1 loss"
 	if q.Tolerates != 1 {
 		loss = fmt.Sprintf("%d losses", q.Tolerates)

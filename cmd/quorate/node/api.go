@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/quorate/quorate/api"
 	"github.com/quorate/quorate/api/apitype"
@@ -65,11 +66,26 @@ func (n *Node) quorum() api.QuorumView {
 		view.Trouble = n.cfg.Name + " was removed from the installation, DNS goes on with what it knew; stop it, or join it again"
 	}
 	for _, s := range n.raft.Servers() {
-		view.Servers = append(view.Servers, api.RaftServer{
-			Name: s.Name, Voter: s.Voter, Reachable: s.Reachable, LastSeen: s.Seen, Trails: s.Behind, Offset: s.Offset,
-		})
+		view.Servers = append(view.Servers, serverView(s, h, time.Since(n.started)))
 	}
 	return view
+}
+
+// firstHearing is how long a node that has just started may wait for a member's
+// first answer before it calls it unreachable.
+const firstHearing = 5 * time.Second
+
+// serverView is what a node that runs for so long knows of one server. A leader
+// whose word was just heard is there, whether or not it has answered us yet.
+func serverView(s consensus.Server, h consensus.Health, running time.Duration) api.RaftServer {
+	v := api.RaftServer{
+		Name: s.Name, Voter: s.Voter, Reachable: s.Reachable, LastSeen: s.Seen, Trails: s.Behind, Offset: s.Offset,
+	}
+	if h.Quorum && s.Name == h.Leader && !v.Reachable {
+		v.Reachable, v.LastSeen = true, h.LastContact
+	}
+	v.Awaited = !v.Reachable && v.LastSeen < 0 && running < firstHearing
+	return v
 }
 
 // decodeSpec reads a spec for the API as check-config does.

@@ -6,9 +6,11 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorate/quorate/consensus"
 	"github.com/quorate/quorate/statestore"
 )
 
@@ -27,4 +29,23 @@ func TestARefusedMemberRecordIsSaidOnceAndNotAskedForEverySecond(t *testing.T) {
 	w.done()
 	w.failed(refused)
 	require.Equal(t, 2, strings.Count(out.String(), "level=WARN"), "what was right in between is said again: %s", out.String())
+}
+
+func TestANodeThatJustStartedDoesNotCallOthersUnreachable(t *testing.T) {
+	never := consensus.Server{Name: "us-1", Voter: true, Seen: -1}
+	leads := consensus.Health{Quorum: true, Leader: "us-1", LastContact: time.Second / 2}
+
+	v := serverView(never, consensus.Health{}, time.Second)
+	require.True(t, v.Awaited)
+	require.False(t, v.Reachable)
+	require.False(t, serverView(never, consensus.Health{}, time.Minute).Awaited, "it had its time")
+
+	v = serverView(never, leads, time.Second)
+	require.True(t, v.Reachable, "its word was heard")
+	require.False(t, v.Awaited)
+	require.Equal(t, time.Second/2, v.LastSeen)
+
+	gone := never
+	gone.Seen = 3 * time.Second
+	require.False(t, serverView(gone, consensus.Health{}, time.Second).Awaited, "it was heard, and then no more")
 }
