@@ -298,7 +298,7 @@ func (s *Server) removeMember(ctx context.Context, in *removeMemberInput) (*outp
 			if err != nil {
 				return nil, err
 			}
-			s.finish(c, &act, res, "removed "+in.Name)
+			s.finish(c, &act, res, s.removed(c.st, in.Name))
 			return envelope(c, "act", act), nil
 		}
 		if c.st.Members[in.Name] == nil {
@@ -310,7 +310,7 @@ func (s *Server) removeMember(ctx context.Context, in *removeMemberInput) (*outp
 			return nil, s.actProblem(err, c.key)
 		}
 		s.loadState(c)
-		s.finish(c, &act, done{index: c.st.Index}, "removed "+in.Name)
+		s.finish(c, &act, done{index: c.st.Index}, s.removed(c.st, in.Name))
 		return envelope(c, "act", act), nil
 	}
 	res, err := s.propose(ctx, c, func(*statestore.State) (statestore.Command, error) {
@@ -319,8 +319,29 @@ func (s *Server) removeMember(ctx context.Context, in *removeMemberInput) (*outp
 	if err != nil {
 		return nil, err
 	}
-	s.finish(c, &act, res, "removed "+in.Name)
+	s.finish(c, &act, res, s.removed(c.st, in.Name))
 	return envelope(c, "act", act), nil
+}
+
+// removed says that a member is gone, and what the quorum without it can lose:
+// what its voters can in the best case, or less where the leader does not reach all.
+func (s *Server) removed(st *statestore.State, name string) string {
+	n := voters(st)
+	if n == 0 {
+		return "removed " + name
+	}
+	loss := (n - 1) / 2
+	if q := s.cfg.Quorum(); q.HasQuorum && q.VotersUp > 0 {
+		loss = min(loss, q.Tolerates)
+	}
+	remain, can := fmt.Sprintf("%d voters remain", n), fmt.Sprintf("%d of them", loss)
+	if n == 1 {
+		remain = "1 voter remains"
+	}
+	if loss == 0 {
+		can = "none; join another voter"
+	}
+	return fmt.Sprintf("removed %s; %s, the quorum can lose %s", name, remain, can)
 }
 
 // actProblem maps the error of a function of Config, which may be a refusal of

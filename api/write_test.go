@@ -293,7 +293,8 @@ func TestJoinTokensAndMembers(t *testing.T) {
 	require.Equal(t, statestore.Nonvoter, r.store.State().Members["ap-1"].Role)
 	items[apitype.Act](t, r.post("/v1/members/ap-1/promote", ""))
 	require.Equal(t, statestore.Voter, r.store.State().Members["ap-1"].Role)
-	items[apitype.Act](t, r.as("admin", "DELETE", "/v1/members/ap-1", `{"reason":"gone"}`))
+	gone := items[apitype.Act](t, r.as("admin", "DELETE", "/v1/members/ap-1", `{"reason":"gone"}`))
+	require.Equal(t, "removed ap-1; 2 voters remain, the quorum can lose none; join another voter", gone[0].Text)
 	require.Nil(t, r.store.State().Members["ap-1"])
 }
 

@@ -268,14 +268,16 @@ func (s *session) safeToRemove(servers []raft.Server, target raft.Server) error 
 			up++
 		}
 	}
+	name, _ := SplitServerID(string(target.ID))
 	switch {
 	case rest == 0:
-		return fmt.Errorf("%w: %s is the only voter", ErrUnsafe, target.ID)
+		return fmt.Errorf("%w: %s is the only voter", ErrUnsafe, name)
 	case voters >= minVoters && rest < minVoters && alive:
-		return fmt.Errorf("%w: %d voters would remain, at least %d must while %s answers; add a voter first, or stop it if it is to be replaced",
-			ErrUnsafe, rest, minVoters, target.ID)
+		return fmt.Errorf("%w: %s still answers or was heard a moment ago, and without it %d voters would remain where at least %d must; "+
+			"stop it and wait until `quorate members` says UNREACHABLE, or join another voter first", ErrUnsafe, name, rest, minVoters)
 	case up < rest/2+1:
-		return fmt.Errorf("%w: of the %d voters that would remain only %d answer", ErrUnsafe, rest, up)
+		return fmt.Errorf("%w: of the %d voters that would remain without %s only %d answer, %d must; bring back another voter first",
+			ErrUnsafe, rest, name, up, rest/2+1)
 	}
 	return nil
 }

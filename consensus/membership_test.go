@@ -97,6 +97,8 @@ func TestRemovalsThatEndangerTheQuorumAreRefused(t *testing.T) { // A17
 		err := c.Node(alive).Remove(t.Context(), leader)
 		require.ErrorIs(t, err, consensus.ErrUnsafe)
 		require.ErrorContains(t, err, "at least 3")
+		require.ErrorContains(t, err, leader+" still answers or was heard a moment ago")
+		require.ErrorContains(t, err, "stop it and wait until `quorate members` says UNREACHABLE")
 		c.Propose(leader, token(1))
 	})
 }

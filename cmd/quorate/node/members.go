@@ -3,10 +3,10 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/quorate/quorate/api"
@@ -137,7 +137,7 @@ func (n *Node) removeMember(ctx context.Context, name, reason string, o api.Orig
 	if inRaft {
 		if err := n.raft.Remove(ctx, name); err != nil {
 			if errors.Is(err, consensus.ErrUnsafe) {
-				return &statestore.Refusal{Code: statestore.ErrFloor.Code, Text: fmt.Sprintf("remove member %s: %v", name, err)}
+				return &statestore.Refusal{Code: statestore.ErrFloor.Code, Text: whyUnsafe(err)}
 			}
 			return err
 		}
@@ -146,4 +146,13 @@ func (n *Node) removeMember(ctx context.Context, name, reason string, o api.Orig
 		return nil
 	}
 	return n.commit(ctx, statestore.RemoveMember{Name: name, Reason: reason}, o, "remove")
+}
+
+// whyUnsafe is the sentence about the member, without what was called on the way
+// to it: the person knows what they asked for.
+func whyUnsafe(err error) string {
+	if _, why, ok := strings.Cut(err.Error(), consensus.ErrUnsafe.Error()+": "); ok {
+		return why
+	}
+	return err.Error()
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -48,4 +49,10 @@ func TestANodeThatJustStartedDoesNotCallOthersUnreachable(t *testing.T) {
 	gone := never
 	gone.Seen = 3 * time.Second
 	require.False(t, serverView(gone, consensus.Health{}, time.Second).Awaited, "it was heard, and then no more")
+}
+
+func TestARefusedRemovalIsOneSentence(t *testing.T) {
+	err := fmt.Errorf("remove us-1: %w", fmt.Errorf("%w: us-1 still answers", consensus.ErrUnsafe))
+	require.Equal(t, "us-1 still answers", whyUnsafe(err))
+	require.Equal(t, consensus.ErrUnsafe.Error(), whyUnsafe(consensus.ErrUnsafe))
 }
