@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/quorate/quorate/statestore"
 )
@@ -14,7 +15,7 @@ import (
 // class and guard rails, and the rotations that ApplySpec has to carry.
 func DiffSpec(st *statestore.State, spec *statestore.Spec) Diff {
 	d := Diff{
-		Changes:   CompareSpecs(st.Spec, spec),
+		Changes:   changes(st, spec),
 		Rotations: Rotations(st, spec, nil, nil),
 		Guards:    guards(st.Spec, spec),
 		Class:     ClassNone,
@@ -47,6 +48,31 @@ func DiffSpec(st *statestore.State, spec *statestore.Spec) Diff {
 	}
 	return d
 }
+
+// changes returns what differs. Before the first spec nothing is in force, neither
+// safety nor retention: what nobody wrote is no change then, only what is not as
+// package config fills it in.
+func changes(st *statestore.State, spec *statestore.Spec) []Change {
+	if st.Revision > 0 {
+		return CompareSpecs(st.Spec, spec)
+	}
+	blank := *st.Spec
+	blank.Version, blank.Safety, blank.Retention = spec.Version, defaultSafety, defaultRetention
+	if cs := CompareSpecs(&blank, spec); len(cs) > 0 {
+		return cs
+	}
+	return CompareSpecs(st.Spec, spec) // else a spec without objects could not be applied
+}
+
+// What package config fills in where a spec says nothing.
+var (
+	defaultSafety = statestore.Safety{
+		MinServingClusters: 1, MaxDrained: 1,
+		Changes: statestore.Budget{Causes: 4, Per: statestore.Duration(10 * time.Minute)},
+		Plan:    statestore.PlanGuard{MaxUpdateRatio: 0.3, MaxDeleteRatio: 0.3},
+	}
+	defaultRetention = statestore.Retention{Events: statestore.Duration(90 * 24 * time.Hour), Revisions: 200}
+)
 
 // classes orders the classes by weight.
 var classes = [...]Class{ClassNone, ClassTTL, ClassAnswers, ClassStateful, ClassIdentity, ClassRemoves}

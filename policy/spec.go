@@ -18,10 +18,14 @@ func CheckSpec(st *statestore.State, spec *statestore.Spec) Findings {
 	var f Findings
 	next := *st // Eligible and Rule read Spec and Members only
 	next.Spec = spec
-	for _, service := range sortedKeys(spec.Services) {
-		f.quorum(&next, service)
+	if len(st.Members) == 0 {
+		f.block(RuleObservers, "no member is recorded yet: the first leader records them, seconds after it is elected; wait until `quorate members` lists them, then try again")
+	} else {
+		for _, service := range sortedKeys(spec.Services) {
+			f.quorum(&next, service)
+		}
+		f.nameServers(&next)
 	}
-	f.nameServers(&next)
 	f.floor(st, spec)
 	f.identity(st.Spec, spec)
 	return f
@@ -78,6 +82,11 @@ func (f *Findings) nameServers(next *statestore.State) {
 		if len(z.NS) > 0 {
 			continue // a list of names that the spec gives their addresses
 		}
+		if !anyAnswers(next.Members) {
+			f.warn("zones.%s: it would have no NS record, since no member has an address in dns.advertise; "+
+				"set dns.advertise.ipv4 or .ipv6 in node.yaml on the nodes that answer (--dns-advertise of init and join) and restart them, or list names in the zone's ns",
+				strings.TrimSuffix(zone, "."))
+		}
 		taken := map[string]string{}
 		for _, service := range sortedKeys(next.Spec.Services) {
 			if svc := next.Spec.Services[service]; svc.Zone == zone {
@@ -114,6 +123,16 @@ func (f *Findings) nameServers(next *statestore.State) {
 			}
 		}
 	}
+}
+
+// anyAnswers reports whether resolvers are told of any member.
+func anyAnswers(members map[string]*statestore.Member) bool {
+	for _, m := range members {
+		if len(m.DNS.IPv4)+len(m.DNS.IPv6) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // floor checks that no service loses the clusters it serves from.

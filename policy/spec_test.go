@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorate/quorate/config"
 	"github.com/quorate/quorate/health"
 	"github.com/quorate/quorate/statestore"
 )
@@ -78,6 +79,9 @@ func TestNamesOfNameServersAreNotGivenAway(t *testing.T) {
 	m := member(regions[0])
 	m.DNS.IPv4 = addrs("203.0.113.1")
 	w.do(statestore.UpsertMember{Member: m})
+	mute := member(regions[1])
+	mute.DNS = statestore.Advertise{}
+	w.do(statestore.UpsertMember{Member: mute})
 	ns := "ns-" + m.Name
 	records := func(r map[string]map[string][]string) func(*statestore.Spec) {
 		return func(sp *statestore.Spec) { sp.Zones["gslb.example.com."].Records = r }
@@ -244,4 +248,72 @@ func TestGuardsCountObjects(t *testing.T) {
 	require.Equal(t, []string{"updates 40% of 30%: 2 of 5 objects change"}, two.Exceeded)
 	lax := clone(w.st().Spec, edit("eu", "us"), func(sp *statestore.Spec) { sp.Safety.Plan.MaxUpdateRatio = 1 })
 	require.NotEmpty(t, DiffSpec(w.st(), lax).Guards.Exceeded, "a plan cannot lift the rails for itself")
+}
+
+// Nobody wrote the defaults, so the first plan does not list them.
+func TestTheFirstPlanListsWhatPeopleWrote(t *testing.T) {
+	const written = `version: 1
+zones: { gslb.test: {} }
+clusters:
+  eu: { region: eu-west, ipv4: [192.0.2.1] }
+services:
+  web:
+    policy: { type: weighted }
+    check: { tcp: { port: 80 } }
+`
+	plan := func(more string) (paths []string, d Diff) {
+		result, errs := config.ParseSpec("spec.yaml", []byte(written+more))
+		require.Empty(t, errs)
+		d = DiffSpec(newMembers(t, regions...).st(), result.Spec)
+		for _, c := range d.Changes {
+			paths = append(paths, c.Op+" "+c.Path)
+		}
+		return paths, d
+	}
+	objects := []string{"+ clusters.eu", "+ services.web", "+ zones.gslb.test"}
+	paths, d := plan("")
+	require.Equal(t, objects, paths, "also: the defaults here are those of package config")
+	require.Equal(t, ClassAnswers, d.Class)
+	require.Empty(t, d.Guards.Exceeded)
+	require.InDelta(t, 0.3, d.Guards.MaxDeletes, 1e-9)
+
+	paths, _ = plan("safety: { max_drained: 2 }\n")
+	require.Len(t, paths, 4)
+	require.Contains(t, paths, "~ safety.max_drained")
+
+	empty := testSpec(func(sp *statestore.Spec) { sp.Zones, sp.Clusters, sp.Services = nil, nil, nil })
+	empty.Safety, empty.Retention = defaultSafety, defaultRetention
+	require.NotEmpty(t, DiffSpec(newMembers(t, regions...).st(), empty).Changes, "it can still be applied")
+}
+
+func TestWithoutMembersTheReasonIsThatThereIsNone(t *testing.T) {
+	f := CheckSpec(newMembers(t).st(), testSpec())
+	require.Len(t, f.Blockers, 1)
+	require.Contains(t, f.Blockers[0].Reason, "no member is recorded yet")
+	require.Contains(t, f.Blockers[0].Reason, "quorate members")
+	require.NotContains(t, f.Blockers[0].Reason, "no member matches")
+	require.Empty(t, f.Warnings)
+}
+
+func TestAZoneWithoutNameServersIsSaid(t *testing.T) {
+	w := &world{t: t, store: statestore.NewStore(), seq: map[string]uint64{}}
+	w.do(statestore.Initialize{Installation: "test", CA: statestore.TrustedCA{Fingerprint: "f", PEM: "p"}})
+	for _, r := range regions {
+		m := member(r)
+		m.DNS = statestore.Advertise{}
+		w.do(statestore.UpsertMember{Member: m})
+	}
+	f := CheckSpec(w.st(), testSpec())
+	require.Empty(t, f.Blockers, "it warns")
+	require.Len(t, f.Warnings, 1)
+	require.Contains(t, f.Warnings[0], "zones.gslb.example.com: it would have no NS record")
+	require.Contains(t, f.Warnings[0], "dns.advertise")
+	require.Empty(t, CheckSpec(w.st(), testSpec(func(sp *statestore.Spec) {
+		sp.Zones["gslb.example.com."].NS = []string{"ns1.example.net."}
+	})).Warnings)
+
+	m := member(regions[0])
+	m.DNS = statestore.Advertise{IPv4: addrs("192.0.2.53")}
+	w.do(statestore.UpsertMember{Member: m})
+	require.Empty(t, CheckSpec(w.st(), testSpec()).Warnings, "one that answers is enough")
 }

@@ -51,6 +51,7 @@ func member(region string) statestore.Member {
 	return statestore.Member{
 		Name: region + "-1", Nonce: "n", Region: region, Role: statestore.Voter,
 		Peer: "192.0.2.1:7654", Version: "1.0.0", Supports: 1, Observes: true,
+		DNS: statestore.Advertise{IPv4: addrs("192.0.2.53")},
 	}
 }
 
