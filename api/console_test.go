@@ -30,6 +30,8 @@ func TestTheConsoleShowsVotesVerdictsAndAnswers(t *testing.T) {
 	fragment := r.get("/ui/overview").body
 	require.NotContains(t, fragment, "<html")
 	require.Contains(t, fragment, "✕ DOWN")
+	require.NotContains(t, fragment, "as of", "it is current")
+	require.NotContains(t, fragment, " old\"")
 }
 
 func TestTheConsoleClaimsNothingThatTheLeaderHasNotTold(t *testing.T) {
@@ -46,6 +48,12 @@ func TestTheConsoleIsHonestWithoutQuorum(t *testing.T) {
 	a := r.get("/")
 	require.Contains(t, a.body, "✕ NO QUORUM")
 	require.Contains(t, a.body, "1m</b> old")
+	asOf := regexp.MustCompile(`class="as-of">OLD, as of (\d\d:\d\d:\d\d)</b>`).FindAllStringSubmatch(a.body, -1)
+	require.Len(t, asOf, 2, "the matrix and the services")
+	require.Equal(t, 2, strings.Count(a.body, `class="scroll old"`))
+	require.Contains(t, a.body, "● was up")
+	require.Contains(t, a.body, "● was UP")
+	require.Equal(t, 1, strings.Count(a.body, "data-since"), "only the age of the data counts on")
 }
 
 // No inline script or style, and nothing from elsewhere: the policy forbids both,
