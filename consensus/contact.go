@@ -23,6 +23,7 @@ type ping struct {
 	Term      uint64        `json:"term"`
 	Lease     bool          `json:"lease,omitempty"` // the leader holds its lease
 	Last      uint64        `json:"last"`            // end of the caller's log
+	Applied   uint64        `json:"applied"`         // index of the caller's state
 	Life      int64         `json:"life"`            // echo of pong.Life
 	Clock     time.Duration `json:"clock"`           // echo of pong.Clock; with Life
 	Voters    int           `json:"voters,omitempty"`
@@ -46,9 +47,40 @@ type contact struct {
 
 	mu        sync.Mutex // guards what follows
 	peers     map[raft.ServerID]*peer
-	heard     time.Duration // a leader certainly held its lease then
+	heard     time.Duration // a leader certainly held its lease then, and this node has all it knew
+	behind    horizon       // what this node must apply before a later contact counts
 	voters    int           // what the leader said last
 	reachable int
+}
+
+// horizon is a contact with a leader whose state this node has not caught up with.
+// The zero value is none.
+type horizon struct {
+	at    time.Duration // a leader certainly held its lease then
+	index uint64        // of its state
+}
+
+// heardLocked takes in that a leader, whose state was at index, held its lease at
+// the instant at. While this node's own state is behind, the contact is kept for
+// when it no longer is: a node that answers what others gave up seconds ago must
+// not call itself up to date (I11). The caller holds mu.
+func (c *contact) heardLocked(at time.Duration, index, applied uint64) {
+	c.caughtUpLocked(applied)
+	switch {
+	case applied >= index:
+		c.heard, c.behind = max(c.heard, at), horizon{}
+	case c.behind == horizon{}:
+		// The oldest is kept, so that a steady stream of entries cannot put off
+		// for ever the moment at which this node counts as having caught up.
+		c.behind = horizon{at, index}
+	}
+}
+
+// caughtUpLocked counts the contact that waited for this state. The caller holds mu.
+func (c *contact) caughtUpLocked(applied uint64) {
+	if c.behind.index != 0 && applied >= c.behind.index {
+		c.heard, c.behind = max(c.heard, c.behind.at), horizon{}
+	}
 }
 
 // peer is one other member.
@@ -94,8 +126,8 @@ func (c *contact) forget(keep []raft.Server) {
 }
 
 // pingEvery is how often the leader asks each member: often enough that a lease
-// never runs out between two answers that came.
-func (p Profile) pingEvery() time.Duration { return p.Lease / 4 }
+// outlives one lost answer, and no more often, since it is what an idle node does.
+func (p Profile) pingEvery() time.Duration { return p.Lease * 2 / 5 }
 
 // gossipEvery is how often everybody asks everybody, for reachability alone.
 func (p Profile) gossipEvery() time.Duration { return 2 * p.Heartbeat }
@@ -134,7 +166,7 @@ func (s *session) ping(srv raft.Server, p *peer) {
 	defer cancel()
 	term := s.raft.CurrentTerm()
 	leads := s.raft.State() == raft.Leader
-	q := ping{Leads: leads, Term: term, Last: s.raft.LastIndex()}
+	q := ping{Leads: leads, Term: term, Last: s.raft.LastIndex(), Applied: n.cfg.Store.State().Index}
 	if leads {
 		q.Voters, q.Reachable = n.quorum(s)
 		q.Lease = n.leaseAge(s) <= n.cfg.Profile.Lease
@@ -218,7 +250,7 @@ func (n *Node) servePing(_ context.Context, from string, body []byte) ([]byte, e
 		a.Quiet = time.Since(s.raft.LastContact())
 		if q.Lease && q.Life == n.contact.life {
 			n.contact.mu.Lock()
-			n.contact.heard = max(n.contact.heard, q.Clock)
+			n.contact.heardLocked(q.Clock, q.Applied, n.cfg.Store.State().Index)
 			n.contact.voters, n.contact.reachable = q.Voters, q.Reachable
 			n.contact.mu.Unlock()
 			n.stamp.mark(q.Clock, q.Last)
@@ -278,7 +310,7 @@ func (n *Node) reaches(id raft.ServerID) bool {
 }
 
 // LastContact returns the time since this node last heard a leader that held its
-// lease; never less than the true time (I11). It is zero on a leader that holds
+// lease and whose state this node has; never less than the true time (I11). It is zero on a leader that holds
 // it, and counts from Open where none was heard yet. On a follower it is a few
 // pings at least, since what the leader said is counted from before it said it.
 func (n *Node) LastContact() time.Duration {
@@ -290,5 +322,6 @@ func (n *Node) LastContact() time.Duration {
 	}
 	n.contact.mu.Lock()
 	defer n.contact.mu.Unlock()
+	n.contact.caughtUpLocked(n.cfg.Store.State().Index)
 	return n.cfg.Clock() - n.contact.heard
 }

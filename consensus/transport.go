@@ -55,6 +55,39 @@ func (t *transport) SetHeartbeatHandler(func(raft.RPC)) {}
 
 // streamLayer implements raft.StreamLayer over Links. It keeps every connection,
 // so that Close ends them all: heartbeats must stop at once.
+// errNotDialled marks a request that was not sent, for there was nobody to send it to.
+var errNotDialled = errors.New("peer not dialled")
+
+// AppendEntries waits for a peer that cannot be dialled instead of failing. Raft
+// pauses longer after each failure, up to ten seconds, and forgets that only with a
+// success: a node that came back would be left for so long with what it had, which
+// nobody else answers any more. Heartbeats fail at once; raft bounds their pauses.
+func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	n := t.layer.n
+	for {
+		err := t.NetworkTransport.AppendEntries(id, target, args, resp)
+		if !errors.Is(err, errNotDialled) || isHeartbeat(args) || !n.leadsIn(args.Term) {
+			return err
+		}
+		select {
+		case <-time.After(n.cfg.Profile.pingEvery()):
+		case <-t.layer.ctx.Done():
+			return err
+		}
+	}
+}
+
+// isHeartbeat tells raft's heartbeats from its replication: they name no entry.
+func isHeartbeat(args *raft.AppendEntriesRequest) bool {
+	return args.PrevLogEntry == 0 && args.PrevLogTerm == 0 && len(args.Entries) == 0 && args.LeaderCommitIndex == 0
+}
+
+// leadsIn reports whether this node leads in that term.
+func (n *Node) leadsIn(term uint64) bool {
+	s := n.session()
+	return s != nil && s.raft.State() == raft.Leader && s.raft.CurrentTerm() == term
+}
+
 type streamLayer struct {
 	n      *Node
 	ctx    context.Context // ends with Close
@@ -99,7 +132,7 @@ func (l *streamLayer) Dial(id raft.ServerAddress, timeout time.Duration) (net.Co
 	name, _ := SplitServerID(string(id))
 	c, err := l.n.dial(ctx, ProtoRaft, name)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errNotDialled, err)
 	}
 	hello := append(append([]byte{byte(len(id))}, id...), byte(len(l.n.id)))
 	hello = append(hello, l.n.id...)

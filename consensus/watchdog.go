@@ -11,6 +11,8 @@ import (
 type watchdog struct {
 	hasty  bool // raft runs with the short election timeouts
 	member bool // this node was a member once
+
+	told time.Duration // when the members' metrics were set last, by Config.Clock
 }
 
 const (
@@ -59,7 +61,10 @@ func (s *session) look() {
 	}
 	s.watchTransfer()
 	s.watchMembership(servers)
-	n.metrics.members(n, servers)
+	if now := n.cfg.Clock(); now-s.watch.told >= n.cfg.Profile.Heartbeat || s.watch.told == 0 {
+		s.watch.told = now // a gauge that is a heartbeat old is young enough
+		n.metrics.members(n, servers)
+	}
 }
 
 // pace chooses raft's election timeouts: steady while a leader is heard, hasty

@@ -25,6 +25,7 @@ type Network struct {
 	changed   chan struct{} // closed when cut changes
 	conns     map[*conn]struct{}
 	links     map[string]*Links
+	refused   map[string]bool // nodes whose links are reset and refused, both ways
 }
 
 // NewNetwork returns a network without nodes.
@@ -35,6 +36,7 @@ func NewNetwork() *Network {
 		changed:   make(chan struct{}),
 		conns:     map[*conn]struct{}{},
 		links:     map[string]*Links{},
+		refused:   map[string]bool{},
 	}
 }
 
@@ -66,11 +68,35 @@ func (n *Network) Isolate(name string, others ...string) {
 	}
 }
 
+// Refuse resets every connection of name and refuses new ones, both ways, until
+// Heal: a cut that is noticed at once.
+func (n *Network) Refuse(name string) {
+	n.mu.Lock()
+	n.refused[name] = true
+	gone := n.connsOfLocked(name)
+	n.mu.Unlock()
+	for _, c := range gone {
+		c.reset()
+	}
+}
+
+// connsOfLocked returns the connections that name has an end of.
+func (n *Network) connsOfLocked(name string) []*conn {
+	var all []*conn
+	for c := range n.conns {
+		if c.local == name || c.remote == name {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
 // Heal undoes every cut.
 func (n *Network) Heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.cut = map[[2]string]bool{}
+	n.refused = map[string]bool{}
 	n.wakeLocked()
 }
 
@@ -78,12 +104,7 @@ func (n *Network) Heal() {
 // process would.
 func (n *Network) Down(name string) {
 	n.mu.Lock()
-	var gone []*conn
-	for c := range n.conns {
-		if c.local == name || c.remote == name {
-			gone = append(gone, c)
-		}
-	}
+	gone := n.connsOfLocked(name)
 	for key := range n.listeners {
 		if strings.HasPrefix(key, name+"|") {
 			delete(n.listeners, key)
@@ -144,7 +165,7 @@ func (l *Links) Dial(ctx context.Context, proto, name, _ string) (net.Conn, erro
 	}
 	l.net.mu.Lock()
 	ln := l.net.listeners[name+"|"+proto]
-	dead := l.net.links[l.name] != l
+	dead := l.net.links[l.name] != l || l.net.refused[l.name] || l.net.refused[name]
 	l.net.mu.Unlock()
 	if ln == nil || dead {
 		return nil, fmt.Errorf("dial %s: connection refused", name)
