@@ -118,6 +118,15 @@ func (s *Server) drain(ctx context.Context, in *drainInput) (*output[apitype.Act
 			return nil, err
 		}
 	}
+	if d, err := s.drainedAlready(ctx, c, in.Name, statestore.Drain{Services: services, Reason: req.Reason}, length); err != nil || d != nil {
+		if err != nil {
+			return nil, err
+		}
+		return envelope(c, "act", apitype.Act{
+			DryRun: req.DryRun, Impact: []apitype.Impact{}, Blocked: []apitype.Blocker{},
+			Text: fmt.Sprintf("%s is drained already%s, %s, by %s: %s; nothing changes", in.Name, forServices(d.Services), ending(d.Until, s.now(c.st), "undrained"), d.By, d.Reason),
+		}), nil
+	}
 	act := apitype.Act{
 		DryRun:  req.DryRun,
 		Impact:  impactsView(policy.DrainImpact(c.st, in.Name, services)),
@@ -140,12 +149,61 @@ func (s *Server) drain(ctx context.Context, in *drainInput) (*output[apitype.Act
 		return nil, err
 	}
 	act.Blocked = []apitype.Blocker{}
-	s.finish(c, &act, res, "drained "+in.Name)
+	text := "drained " + in.Name
 	if cs := c.st.Clusters[in.Name]; cs != nil && cs.Drain != nil {
 		act.Until = cs.Drain.Until
+		if !res.replayed { // else the drain of now may be another one
+			text += forServices(services) + " " + ending(act.Until, s.now(c.st), "undrained")
+		}
 	}
+	s.finish(c, &act, res, text)
 	act.Clears = clearsAt(c.st, servicesOf(c.st, in.Name), res.index)
 	return envelope(c, "act", act), nil
+}
+
+// drainedAlready returns the drain in force when the wanted one would change nothing
+// of it: without end, for the same services and reason. To give it an end anew is a
+// change, and so is another reason. It is asked of the leader, and a repeated
+// request is left to be answered as the first was.
+func (s *Server) drainedAlready(ctx context.Context, c *call, cluster string, want statestore.Drain, length time.Duration) (*statestore.Drain, error) {
+	same := func(st *statestore.State) *statestore.Drain {
+		if cs := st.Clusters[cluster]; cs != nil && cs.Drain != nil && length == 0 && cs.Drain.Until.IsZero() &&
+			cs.Drain.Reason == want.Reason && slices.Equal(cs.Drain.Services, want.Services) {
+			return cs.Drain
+		}
+		return nil
+	}
+	if same(c.st) == nil || !s.cfg.Quorum().HasQuorum {
+		return nil, nil
+	}
+	_, before, err := findRequest(c.st, c.p.User, c.key, c.key+"~"+c.bodySum)
+	if err != nil || before != nil {
+		return nil, err
+	}
+	if s.readIndex(ctx) != nil {
+		return nil, nil // what is done instead says why there is no answer
+	}
+	s.loadState(c)
+	return same(c.st), nil
+}
+
+func forServices(services []string) string {
+	if len(services) == 0 {
+		return ""
+	}
+	return " for " + strings.Join(services, ", ")
+}
+
+// ending says until when something lasts: a time, with its day where that is not
+// near, or until a person ends it.
+func ending(at, now time.Time, ended string) string {
+	switch {
+	case at.IsZero():
+		return "until it is " + ended
+	case at.Sub(now) > 12*time.Hour:
+		return "until " + at.UTC().Format("2006-01-02 15:04:05Z")
+	}
+	return "until " + clock(at)
 }
 
 // finish fills in what is common to acts that were done.
@@ -231,10 +289,14 @@ func (s *Server) freeze(ctx context.Context, in *freezeInput) (*output[apitype.A
 	if err != nil {
 		return nil, err
 	}
-	s.finish(c, &act, res, "froze "+allOr(req.Service))
+	text := "froze " + allOr(req.Service)
 	if f := c.st.Freezes[req.Service]; f != nil {
 		act.Until = f.Until
+		if !res.replayed {
+			text += " " + ending(f.Until, s.now(c.st), "thawed")
+		}
 	}
+	s.finish(c, &act, res, text)
 	return envelope(c, "act", act), nil
 }
 

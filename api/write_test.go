@@ -63,6 +63,38 @@ func TestARefusalIsRememberedToo(t *testing.T) {
 	require.NotNil(t, r.store.State().Clusters["eu"].Drain)
 }
 
+func TestADrainSaysUntilWhen(t *testing.T) {
+	r := newRig(t)
+	drain := func(body string) apitype.Act { return items[apitype.Act](t, r.post("/v1/clusters/eu/drain", body))[0] }
+	require.Equal(t, "drained eu until it is undrained", drain(`{"reason":"r"}`).Text)
+	require.Regexp(t, `^drained eu until \d\d:\d\d:\d\dZ$`, drain(`{"reason":"r","for":"2h"}`).Text)
+	require.Regexp(t, `^drained eu for web until \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ$`, drain(`{"reason":"r","for":"48h","services":["web"]}`).Text)
+	require.Equal(t, "froze web until it is thawed", items[apitype.Act](t, r.post("/v1/freeze", `{"reason":"r","service":"web"}`))[0].Text)
+}
+
+func TestTheSameDrainAgainWritesNothingAndSaysSo(t *testing.T) {
+	r := newRig(t)
+	drain := func(body string, header ...string) apitype.Act {
+		return items[apitype.Act](t, r.post("/v1/clusters/eu/drain", body, header...))[0]
+	}
+	drain(`{"reason":"r"}`, "Idempotency-Key", "k-1")
+	again := drain(`{"reason":"r"}`)
+	require.Equal(t, "eu is drained already, until it is undrained, by admin-user: r; nothing changes", again.Text)
+	require.Zero(t, again.Index)
+	require.Contains(t, drain(`{"reason":"r"}`, "Idempotency-Key", "k-1").Text, "this request was done before")
+	require.Equal(t, 1, countEvents(r, "cluster.drained"))
+
+	drain(`{"reason":"another"}`)
+	drain(`{"reason":"another","for":"1h"}`)
+	drain(`{"reason":"another","for":"1h"}`) // an hour from now: it ends later than the one before
+	require.Equal(t, 4, countEvents(r, "cluster.drained"))
+
+	drain(`{"reason":"r"}`)
+	r.server.cfg.ReadIndex = func(ctxt) (uint64, error) { return 0, ErrNoLeader }
+	r.set(func() { r.fail = ErrNoLeader })
+	require.Equal(t, 503, r.post("/v1/clusters/eu/drain", `{"reason":"r"}`).status, "what this node knows may be old")
+}
+
 func TestSimultaneousRepetitionsDoTheActOnce(t *testing.T) {
 	r := newRig(t)
 	var wg sync.WaitGroup

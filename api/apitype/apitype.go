@@ -217,7 +217,7 @@ type Token struct {
 
 // Act is the outcome of something a person did.
 type Act struct {
-	Index   uint64    `json:"index"` // log index of the event; 0 for a dry run
+	Index   uint64    `json:"index"` // log index of the event; 0 when nothing was written
 	DryRun  bool      `json:"dry_run"`
 	Text    string    `json:"text"`
 	Until   time.Time `json:"until,omitzero"`
