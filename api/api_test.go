@@ -273,6 +273,13 @@ func TestExplainAsksTheFunctionThatAnswersQueries(t *testing.T) {
 	require.Equal(t, "web.gslb.test.", ex.Name)
 	require.Len(t, ex.Answers, 1)
 	require.NotEmpty(t, ex.Steps)
+	ex = items[apitype.Explanation](t, r.get("/v1/explain?name=Web"))[0]
+	require.Equal(t, "REFUSED", ex.Rcode)
+	require.Contains(t, ex.Steps[0].Note, "did you mean web.gslb.test? zones: ")
+	ex = items[apitype.Explanation](t, r.get("/v1/explain?name=nobody"))[0]
+	require.NotContains(t, ex.Steps[0].Note, "did you mean")
+	ex = items[apitype.Explanation](t, r.as("webops", "GET", "/v1/explain?name=shop", ""))[0]
+	require.NotContains(t, ex.Steps[0].Note, "did you mean", "what one may not read is not told")
 	ex = items[apitype.Explanation](t, r.get("/v1/explain?name=nope.gslb.test"))[0]
 	require.Equal(t, "NXDOMAIN", ex.Rcode)
 	require.Equal(t, 403, r.as("webops", "GET", "/v1/explain?name=shop.gslb.test", "").status)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -72,7 +73,37 @@ func (s *Server) explained(c *call, ex apitype.Explanation) (*output[apitype.Exp
 			return nil, err
 		}
 	}
+	if hint := s.meant(c, ex); hint != "" && len(ex.Steps) > 0 {
+		first := &ex.Steps[0]
+		first.Note = strings.TrimSuffix("did you mean "+hint+"? "+first.Note, " ")
+	}
 	return envelope(c, "explanation", ex), nil
+}
+
+// meant is the full name of the service that somebody may have meant who asked for
+// a name without a dot: its key, or its name inside its zone. Empty: none.
+func (s *Server) meant(c *call, ex apitype.Explanation) string {
+	label := strings.TrimSuffix(ex.Name, ".")
+	if ex.Rcode != routing.Refused.String() || label == "" || strings.Contains(label, ".") {
+		return ""
+	}
+	byName := ""
+	for _, key := range sortedKeys(c.st.Spec.Services) {
+		svc := c.st.Spec.Services[key]
+		if len(svc.Names) == 0 || !can(c.st, c.p, statestore.CanRead, key) {
+			continue
+		}
+		has := slices.Contains(svc.Names, label)
+		switch full := func(n string) string { return strings.TrimSuffix(fqdn(n, svc.Zone), ".") }; {
+		case key == label && !has:
+			return full(svc.Names[0])
+		case key == label:
+			return full(label)
+		case has && byName == "":
+			byName = full(label)
+		}
+	}
+	return byName
 }
 
 // Peer answers what another node sent by Config.Call with PeerMethod.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -127,16 +128,35 @@ not answer, the old CA stays trusted and the roll can be repeated.`,
   quorate ca show`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			before, err := get[apitype.CA](cmd.Context(), c, "/ca", nil)
+			if err != nil {
+				return err
+			}
 			env, err := send[apitype.CA](cmd.Context(), c, client.Request{Method: http.MethodPost, Path: "/ca/roll"})
 			if err != nil {
 				return err
 			}
-			return show(c, env, caTable)
+			return show(c, env, func(w io.Writer, after []apitype.CA) {
+				caTable(w, after)
+				retiredCAs(w, before.Items, after)
+			})
 		},
 	}
 	cmd.AddCommand(showCA, roll)
 	return cmd
 }
+
+// retiredCAs names those of before that are trusted no more.
+func retiredCAs(w io.Writer, before, after []apitype.CA) {
+	for _, ca := range before {
+		if !slices.ContainsFunc(after, func(a apitype.CA) bool { return a.Fingerprint == ca.Fingerprint }) {
+			fmt.Fprintf(w, "retired CA %s, of %s\n", shortCA(ca), stamp(ca.At))
+		}
+	}
+}
+
+// shortCA is enough of a fingerprint to tell CAs apart.
+func shortCA(ca apitype.CA) string { return ca.Fingerprint[:min(16, len(ca.Fingerprint))] }
 
 func caTable(w io.Writer, cas []apitype.CA) {
 	rows := make([][]string, 0, len(cas))
@@ -145,7 +165,7 @@ func caTable(w io.Writer, cas []apitype.CA) {
 		if ca.Signs {
 			state = "signs"
 		}
-		rows = append(rows, []string{ca.Fingerprint[:min(16, len(ca.Fingerprint))], stamp(ca.At), state, orDash(strings.Join(ca.Members, ","))})
+		rows = append(rows, []string{shortCA(ca), stamp(ca.At), state, orDash(strings.Join(ca.Members, ","))})
 	}
 	columns(w, "CA SINCE STATE CERTIFICATES_OF", rows)
 }

@@ -85,6 +85,9 @@ func (c *cli) saveBackup(cmd *cobra.Command, path string) error {
 	if err := os.Rename(tmp.Name(), path); err != nil {
 		return err
 	}
+	if c.format() == "table" {
+		fmt.Fprintln(c.out, "saved "+path)
+	}
 	return c.showBackup(path, st)
 }
 

@@ -41,3 +41,10 @@ func TestAMemberNotHeardYetIsNotUnreachable(t *testing.T) {
 	require.NotContains(t, reach(apitype.Member{LastSeenSeconds: -1, Awaited: true}), "UNREACHABLE")
 	require.Contains(t, reach(apitype.Member{LastSeenSeconds: -1}), "UNREACHABLE")
 }
+
+func TestARolledCAIsNamed(t *testing.T) {
+	var out bytes.Buffer
+	old, young := apitype.CA{Fingerprint: "0123456789abcdef0123"}, apitype.CA{Fingerprint: "fedcba9876543210fedc"}
+	retiredCAs(&out, []apitype.CA{old, young}, []apitype.CA{young})
+	require.Regexp(t, `^retired CA 0123456789abcdef, of .*\n$`, out.String())
+}

@@ -164,14 +164,32 @@ func (d *Demo) killNodes(args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	var killed, not []string
 	for _, name := range names {
 		n, err := d.node(name)
 		if err != nil {
 			return "", err
 		}
+		if n.running() == nil {
+			not = append(not, name)
+			continue
+		}
 		n.kill()
+		killed = append(killed, name)
 	}
-	return "killed " + strings.Join(names, ", "), nil
+	return outcome("killed ", killed, not, "not running"), nil
+}
+
+// outcome says what was done to which nodes, and which were so already.
+func outcome(verb string, done, already []string, state string) string {
+	var parts []string
+	if len(done) > 0 {
+		parts = append(parts, verb+strings.Join(done, ", "))
+	}
+	if len(already) > 0 {
+		parts = append(parts, strings.Join(already, ", ")+": already "+state)
+	}
+	return strings.Join(parts, "; ")
 }
 
 func (d *Demo) startNodes(ctx context.Context, args []string) (string, error) {
@@ -179,16 +197,22 @@ func (d *Demo) startNodes(ctx context.Context, args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	var started, not []string
 	for _, name := range names {
 		n, err := d.node(name)
 		if err != nil {
 			return "", err
 		}
+		if n.running() != nil {
+			not = append(not, name)
+			continue
+		}
 		if err := n.start(ctx); err != nil {
 			return "", err
 		}
+		started = append(started, name)
 	}
-	return "started " + strings.Join(names, ", "), nil
+	return outcome("started ", started, not, "running"), nil
 }
 
 // nodeNames resolves NODE... or "all".

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/quorate/quorate/cmd/quorate/node"
 )
 
 func TestDemosThatStartAtOnceChooseTheirPortsInTurn(t *testing.T) {
@@ -22,4 +24,17 @@ func TestDemosThatStartAtOnceChooseTheirPortsInTurn(t *testing.T) {
 	}
 	done()
 	(<-next)()
+}
+
+func TestAnOrderThatChangesNothingSaysSo(t *testing.T) {
+	d := &Demo{nodes: []*demoNode{{name: "eu-1"}, {name: "us-1", node: &node.Node{}}}}
+	said, err := d.killNodes([]string{"eu-1"})
+	require.NoError(t, err)
+	require.Equal(t, "eu-1: already not running", said)
+	said, err = d.startNodes(t.Context(), []string{"us-1"})
+	require.NoError(t, err)
+	require.Equal(t, "us-1: already running", said)
+	said, err = d.killNodes([]string{"all"})
+	require.NoError(t, err)
+	require.Equal(t, "killed us-1; eu-1: already not running", said)
 }
