@@ -266,11 +266,16 @@ func (c *Cluster) Settle(names ...string) {
 	if len(names) == 0 {
 		names = c.Up()
 	}
+	// The states are kept as they were found equal: entries may go on coming.
+	states := make([]*statestore.State, len(names))
 	c.Until("equal indexes", func() bool {
-		first := c.Store(names[0]).State().Index
-		return first > 0 && !slices.ContainsFunc(names, func(name string) bool { return c.Store(name).State().Index != first })
+		for i, name := range names {
+			states[i] = c.Store(name).State()
+		}
+		first := states[0].Index
+		return first > 0 && !slices.ContainsFunc(states, func(st *statestore.State) bool { return st.Index != first })
 	})
-	for _, name := range names[1:] {
-		require.Equal(c.t, c.Store(names[0]).State().Hash(), c.Store(name).State().Hash(), "%s and %s", names[0], name)
+	for i, name := range names {
+		require.Equal(c.t, states[0].Hash(), states[i].Hash(), "%s and %s", names[0], name)
 	}
 }
