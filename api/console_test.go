@@ -51,6 +51,7 @@ func TestTheConsoleIsHonestWithoutQuorum(t *testing.T) {
 	asOf := regexp.MustCompile(`class="as-of">OLD, as of (\d\d:\d\d:\d\d)</b>`).FindAllStringSubmatch(a.body, -1)
 	require.Len(t, asOf, 2, "the matrix and the services")
 	require.Equal(t, 2, strings.Count(a.body, `class="scroll old"`))
+	require.Contains(t, r.get("/ui/static/console.css").body, ".old table { filter: grayscale(1)")
 	require.Contains(t, a.body, "● was up")
 	require.Contains(t, a.body, "● was UP")
 	require.Equal(t, 1, strings.Count(a.body, "data-since"), "only the age of the data counts on")
