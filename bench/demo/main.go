@@ -63,7 +63,7 @@ func run(ctx context.Context, binary string, toggles int, idle time.Duration, ou
 		return false, err
 	}
 	t.add("resident memory, idle", fmt.Sprintf("%.0f MB", float64(cost.rss)/(1<<20)), fmt.Sprintf("< %d MB", gateRSS>>20), cost.rss < gateRSS)
-	t.add(fmt.Sprintf("processor over %s, idle", idle), fmt.Sprintf("%.1f %%", cost.cpu), fmt.Sprintf("< %.0f %%", gateCPU), cost.cpu < gateCPU)
+	t.add(fmt.Sprintf("processor, idle, median over %s", idle), fmt.Sprintf("%.1f %%", cost.cpu), fmt.Sprintf("< %.0f %%", gateCPU), cost.cpu < gateCPU)
 
 	down, up, err := d.toggles(ctx, toggles)
 	if err != nil {
