@@ -28,7 +28,7 @@ const (
 	gateCPU      = 5.0       // percent of a core
 	gateRestart  = time.Second
 	defaultTimes = 50
-	defaultIdle  = 20 * time.Second
+	defaultIdle  = 30 * time.Second
 )
 
 func main() {
