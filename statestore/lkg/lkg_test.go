@@ -267,6 +267,16 @@ func TestRunFlushesByItselfAndOnceMoreAtTheEnd(t *testing.T) {
 	require.Equal(t, r.store.State().Hash(), r.reload().Hash())
 }
 
+// What was appended while the last write was under way finds Run's context ended.
+func TestRunThatIsToldToEndStillWritesWhatWaits(t *testing.T) {
+	r := newRig(t)
+	r.apply(3)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	r.file.Run(ctx, r.store.State)
+	require.Equal(t, r.store.State().Hash(), r.reload().Hash())
+}
+
 func TestFloor(t *testing.T) {
 	r := newRig(t)
 	require.Equal(t, Floor{}, r.file.Floor())

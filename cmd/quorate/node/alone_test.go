@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorate/quorate/config"
-	"github.com/quorate/quorate/consensus/mesh"
 	dnsclient "github.com/quorate/quorate/dnsserver/client"
 	"github.com/quorate/quorate/policy"
 	"github.com/quorate/quorate/statestore"
@@ -27,11 +26,7 @@ services: { web: { policy: { type: weighted }, check: { tcp: { port: 443 } } } }
 
 // A node that ever had a table answers, whatever happens to its other files.
 func TestG5DamagedFilesStopNoAnswer(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "data")
-	require.NoError(t, os.Mkdir(dir, 0o700))
-	_, err := mesh.InitDir(MeshDir(dir), "test", "eu-1", mesh.RoleVoter, time.Now())
-	require.NoError(t, err)
-	require.NoError(t, WriteSeed(dir, Seed{Installation: "test"}))
+	dir := seededDir(t, "data")
 	n, err := tryOpenAlone(t, dir, `"127.0.0.1:0"`)
 	require.NoError(t, err)
 	runUntil(t, n, func() bool {

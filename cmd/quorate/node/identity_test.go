@@ -36,6 +36,17 @@ peer: { listen: "127.0.0.1:0", advertise: "127.0.0.1:1", profile: lan }
 	return Open(cfg, Options{Version: "test", Socket: filepath.Join(dir, "sock")})
 }
 
+// seededDir makes the data directory of the first node of an installation.
+func seededDir(t *testing.T, name string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	_, err := mesh.InitDir(MeshDir(dir), "test", "eu-1", mesh.RoleVoter, time.Now())
+	require.NoError(t, err)
+	require.NoError(t, WriteSeed(dir, Seed{Installation: "test"}))
+	return dir
+}
+
 func TestASocketReplacesNoFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	require.NoError(t, os.Mkdir(dir, 0o700))
@@ -63,11 +74,7 @@ func runUntil(t *testing.T, n *Node, ok func() bool) {
 
 // A voter under its old id with an empty log has forgotten its votes.
 func TestANodeWhoseLogIsGoneComesBackUnderAnotherID(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "data")
-	require.NoError(t, os.Mkdir(dir, 0o700))
-	_, err := mesh.InitDir(MeshDir(dir), "test", "eu-1", mesh.RoleVoter, time.Now())
-	require.NoError(t, err)
-	require.NoError(t, WriteSeed(dir, Seed{Installation: "test"}))
+	dir := seededDir(t, "data")
 
 	n := openAlone(t, dir)
 	first := n.id.Nonce
@@ -96,11 +103,7 @@ func TestANodeWhoseLogIsGoneComesBackUnderAnotherID(t *testing.T) {
 // Who left and who came while a node was away, perhaps the leader itself, it learns
 // from them only.
 func TestWhoIsNoMemberIsRefusedOnlyByANodeThatIsUpToDate(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "data")
-	require.NoError(t, os.Mkdir(dir, 0o700))
-	_, err := mesh.InitDir(MeshDir(dir), "test", "eu-1", mesh.RoleVoter, time.Now())
-	require.NoError(t, err)
-	require.NoError(t, WriteSeed(dir, Seed{Installation: "test"}))
+	dir := seededDir(t, "data")
 	n := openAlone(t, dir)
 	runUntil(t, n, func() bool { return n.Store().State().Members["eu-1"] != nil && !n.allowed("us-1") })
 

@@ -20,11 +20,7 @@ import (
 // A node whose store was damaged or lost is told to be removed and to join again:
 // that has to work in the data directory it has.
 func TestARemovedNodeJoinsAgainInItsOldDirectory(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "first")
-	require.NoError(t, os.Mkdir(dir, 0o700))
-	_, err := mesh.InitDir(MeshDir(dir), "test", "eu-1", mesh.RoleVoter, time.Now())
-	require.NoError(t, err)
-	require.NoError(t, WriteSeed(dir, Seed{Installation: "test"}))
+	dir := seededDir(t, "first")
 	n := openAlone(t, dir)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -65,7 +61,7 @@ peer: { listen: "127.0.0.1:0", advertise: "127.0.0.1:2", profile: lan }
 	require.NoError(t, os.WriteFile(filepath.Join(second, "kept"), nil, 0o600))
 	require.NoError(t, os.Mkdir(filepath.Join(second, raftFolder), 0o700))
 
-	err = join(token())
+	err := join(token())
 	require.ErrorIs(t, err, mesh.ErrHasIdentity)
 	require.ErrorContains(t, err, "remove it first", "a member does not join twice")
 	require.Equal(t, first, id())
