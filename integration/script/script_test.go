@@ -104,9 +104,10 @@ func freeAddr() (string, error) {
 }
 
 var commands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
-	"exits": exits,
-	"until": until,
-	"joins": joins,
+	"exits":  exits,
+	"until":  until,
+	"steady": steady,
+	"joins":  joins,
 
 	"weights": weights, "planid": planID, "tokenid": tokenID, "post": post, "flip": flip,
 }
@@ -174,6 +175,38 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 		select {
 		case <-deadline:
 			ts.Fatalf("after %s %s still prints:\n%s%s", untilDeadline, strings.Join(args[1:], " "), out, ts.ReadFile("stderr"))
+		case <-again.C:
+		}
+	}
+}
+
+// steadyFor is longer than an election and the confirmations after it: what a node
+// that just started kept from before looks settled until then.
+const steadyFor = 4 * time.Second
+
+// steady runs a command until its stdout has lacked a text for steadyFor without a
+// break: steady TEXT COMMAND...
+func steady(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) < 2 || neg {
+		ts.Fatalf("usage: steady TEXT COMMAND...")
+	}
+	deadline := time.After(untilDeadline)
+	again := time.NewTicker(200 * time.Millisecond)
+	defer again.Stop()
+	var since time.Time
+	for {
+		err := ts.Exec(args[1], args[2:]...)
+		switch {
+		case err != nil || strings.Contains(ts.ReadFile("stdout"), args[0]):
+			since = time.Time{}
+		case since.IsZero():
+			since = time.Now()
+		case time.Since(since) >= steadyFor:
+			return
+		}
+		select {
+		case <-deadline:
+			ts.Fatalf("%s did not stay without %q", strings.Join(args[1:], " "), args[0])
 		case <-again.C:
 		}
 	}
