@@ -184,6 +184,12 @@ type PutToken struct {
 	Hash    [32]byte       `json:"hash"`
 	For     time.Duration  `json:"for,omitempty"`
 	Sources []netip.Prefix `json:"sources,omitempty"`
+
+	// Root says that it is made at the local socket or by init. Any other token
+	// counts as Person where signatures must be of distinct people: who made it,
+	// or who that one counts as.
+	Root   bool   `json:"root,omitempty"`
+	Person string `json:"person,omitempty"`
 }
 
 // RevokeToken removes a bearer token.

@@ -55,6 +55,30 @@ func newCommand(k Kind) (command, bool) {
 		return new(holder[RetireCA]), true
 	case KindRaiseFeature:
 		return new(holder[RaiseFeature]), true
+	case KindProposeCutover:
+		return new(holder[ProposeCutover]), true
+	case KindReviseCutover:
+		return new(holder[ReviseCutover]), true
+	case KindApproveCutover:
+		return new(holder[ApproveCutover]), true
+	case KindRejectCutover:
+		return new(holder[RejectCutover]), true
+	case KindAbortCutover:
+		return new(holder[AbortCutover]), true
+	case KindCloseCutover:
+		return new(holder[CloseCutover]), true
+	case KindRemindCutover:
+		return new(holder[RemindCutover]), true
+	case KindBeginCutover:
+		return new(holder[BeginCutover]), true
+	case KindPublishCutover:
+		return new(holder[PublishCutover]), true
+	case KindConfirmActive:
+		return new(holder[ConfirmActive]), true
+	case KindBeginGeneration:
+		return new(holder[BeginGeneration]), true
+	case KindNoteDelivery:
+		return new(holder[NoteDelivery]), true
 	}
 	return nil, false
 }

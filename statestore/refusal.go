@@ -39,6 +39,13 @@ var (
 	ErrRequestReused  = &Refusal{"request_reused", "the request id was used for another command"}
 	ErrRequestUnknown = &Refusal{"request_unknown", "the request id is too old to be known"}
 	ErrFeatureLevel   = &Refusal{"feature_level", "not every member supports it"}
+	ErrEvidence       = &Refusal{"evidence_changed", "the evidence has changed"}
+	ErrDecided        = &Refusal{"already_decided", "already decided"}
+	ErrSigned         = &Refusal{"already_signed", "already signed by the same person"}
+	ErrSelfApproval   = &Refusal{"self_approval", "the proposer may not approve"}
+	ErrBlocked        = &Refusal{"blocked", "a gate is not clean"}
+	ErrStateful       = &Refusal{"stateful", "a stateful service moves only by an approved cutover"}
+	ErrUnconfirmed    = &Refusal{"unconfirmed", "the active side is not confirmed"}
 	ErrVersionSkew    = &Refusal{"version_skew", "versions differ by more than one minor release"}
 )
 

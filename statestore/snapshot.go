@@ -66,6 +66,7 @@ type scalars struct {
 	JoinTokens omit `json:"join_tokens,omitzero"`
 	Requests   omit `json:"requests,omitzero"`
 	Events     omit `json:"events,omitzero"`
+	Cutovers   omit `json:"cutovers,omitzero"`
 }
 
 type omit struct{}

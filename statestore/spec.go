@@ -18,6 +18,7 @@ type Spec struct {
 	Safety    Safety              `json:"safety"`
 	Access    Access              `json:"access"`
 	Retention Retention           `json:"retention"`
+	Notify    Notify              `json:"notify,omitzero"`
 }
 
 // Duration is a time.Duration that reads and writes as "10s" in JSON and YAML.
@@ -91,6 +92,7 @@ type Service struct {
 	OnAllDown OnAllDown `json:"on_all_down"`
 	OnStale   OnStale   `json:"on_stale"`
 	Answer    Answer    `json:"answer"`
+	Stateful  *Stateful `json:"stateful,omitempty"` // nil: stateless
 }
 
 // Selector picks a service's candidate clusters: Only, or those whose labels

@@ -38,7 +38,16 @@ type State struct {
 	// is not remembered is refused as unknown, never executed.
 	RequestFloor time.Time `json:"request_floor"`
 
-	Versions uint64 `json:"versions"` // source of Drain, Freeze and Member versions
+	Versions uint64 `json:"versions"` // source of Drain, Freeze, Member and Cutover versions
+
+	Cutovers   map[string]*Cutover `json:"cutovers"`              // by id; the ended ones too, the newest of them
+	CutoverSeq uint64              `json:"cutover_seq,omitempty"` // number of the last id
+
+	// Epochs is the highest epoch that was ever used or reserved, by service. It
+	// outlives the service, so that one that comes back never repeats an epoch.
+	Epochs map[string]uint64 `json:"epochs,omitempty"`
+
+	Delivered map[string]uint64 `json:"delivered,omitempty"` // index of the last event told, by receiver
 
 	Events []Event `json:"events"` // newest last, bounded by Spec.Retention
 	Audit  Chain   `json:"audit"`
@@ -116,6 +125,8 @@ type TargetState struct {
 type ServiceState struct {
 	Targets  map[health.Target]*TargetState `json:"targets"`
 	Rotation Rotation                       `json:"rotation"`
+
+	Ownership *Ownership `json:"ownership,omitempty"` // nil: stateless
 }
 
 // Rotation is which clusters, and which of their endpoints, a service answers
@@ -201,6 +212,7 @@ type Token struct {
 	Groups  []string       `json:"groups"` // matched against roles
 	Hash    [32]byte       `json:"hash"`   // SHA-256 of the secret
 	Minter  string         `json:"minter"`
+	Root    bool           `json:"root,omitempty"` // made at the local socket or by init: its user counts as a person of their own
 	At      time.Time      `json:"at"`
 	Expires time.Time      `json:"expires"`           // zero: never
 	Sources []netip.Prefix `json:"sources,omitempty"` // empty: any

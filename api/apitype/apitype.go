@@ -47,6 +47,7 @@ type Status struct {
 	Banners      []Banner         `json:"banners"`
 	Services     []ServiceSummary `json:"services"`
 	Clusters     []ClusterSummary `json:"clusters"`
+	Waiting      []CutoverSummary `json:"waiting"` // open cutovers
 }
 
 // Quorum says whether the nodes can agree now.
@@ -70,7 +71,8 @@ type Banner struct {
 // ServiceSummary is a service and what it answers now.
 type ServiceSummary struct {
 	Name         string    `json:"name"`
-	Kind         string    `json:"kind"` // "stateless"
+	Kind         string    `json:"kind"` // "stateless" or "stateful"
+	Stateful     *Stateful `json:"stateful,omitempty"`
 	Policy       string    `json:"policy"`
 	Names        []string  `json:"names"` // FQDNs
 	Rotation     uint64    `json:"rotation"`

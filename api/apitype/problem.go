@@ -18,6 +18,11 @@ const (
 	ProblemPrecondition   = "precondition"
 	ProblemBlocked        = "blocked"
 	ProblemConflict       = "conflict"
+	ProblemEvidence       = "evidence-changed"
+	ProblemDecided        = "already-decided"
+	ProblemSigned         = "already-signed"
+	ProblemSelfApproval   = "self-approval"
+	ProblemUnconfirmed    = "unconfirmed"
 	ProblemForbidden      = "forbidden"
 	ProblemUnauthorized   = "unauthorized"
 	ProblemNotFound       = "not-found"
@@ -36,12 +41,14 @@ type Problem struct {
 	Title      string       `json:"title"`
 	Status     int          `json:"status"`
 	Detail     string       `json:"detail,omitempty"`
-	Errors     []FieldError `json:"errors,omitempty"`      // validation: all of them
-	Blockers   []Blocker    `json:"blockers,omitempty"`    // blocked: all of them
-	RetryAfter float64      `json:"retry_after,omitempty"` // seconds
-	RequestID  string       `json:"request_id,omitempty"`  // ask or retry with it
-	AsOf       time.Time    `json:"as_of,omitzero"`        // no-quorum: since when
-	Next       string       `json:"next,omitempty"`        // the command that helps
+	Errors     []FieldError `json:"errors,omitempty"`          // validation: all of them
+	Blockers   []Blocker    `json:"blockers,omitempty"`        // blocked: all of them
+	Evidence   string       `json:"evidence,omitempty"`        // evidence-changed: the present one
+	Signed     string       `json:"signed_evidence,omitempty"` // evidence-changed: the one that was sent
+	RetryAfter float64      `json:"retry_after,omitempty"`     // seconds
+	RequestID  string       `json:"request_id,omitempty"`      // ask or retry with it
+	AsOf       time.Time    `json:"as_of,omitzero"`            // no-quorum: since when
+	Next       string       `json:"next,omitempty"`            // the command that helps
 }
 
 // FieldError is one thing wrong with what was sent.
