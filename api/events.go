@@ -165,13 +165,19 @@ type cloudEvent struct {
 	Data        apitype.Event `json:"data"`
 }
 
-func (s *Server) cloudEvent(st *statestore.State, e statestore.Event) cloudEvent {
-	return cloudEvent{
+// CloudEvent returns an event as CloudEvents 1.0 JSON: the bytes that a stream of
+// that node carries, and that it sends to webhooks.
+func CloudEvent(installation, node string, e statestore.Event) ([]byte, error) {
+	data, err := json.Marshal(cloudEvent{
 		SpecVersion: "1.0", ID: strconv.FormatUint(e.Index, 10),
-		Source: "/quorate/" + st.Installation + "/" + s.cfg.Node,
+		Source: "/quorate/" + installation + "/" + node,
 		Type:   "dev.quorate." + e.Type, Subject: e.Subject, Time: e.At.UTC(),
 		ContentType: "application/json", Data: eventView(e),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode event %d: %w", e.Index, err)
 	}
+	return data, nil
 }
 
 // streamEvents sends events as they are committed. Without Last-Event-ID it
@@ -252,7 +258,7 @@ func (s *Server) sendAfter(out *stream, st *statestore.State, after uint64, want
 		if !wanted(e) {
 			continue
 		}
-		data, err := json.Marshal(s.cloudEvent(st, e))
+		data, err := CloudEvent(st.Installation, s.cfg.Node, e)
 		if err != nil {
 			s.log.Error("encode an event", keyIndex, e.Index, keyErr, err)
 			continue

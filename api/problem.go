@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -26,6 +27,11 @@ var titles = map[string]string{
 	apitype.ProblemPrecondition:   "precondition failed",
 	apitype.ProblemBlocked:        "blocked by a rule",
 	apitype.ProblemConflict:       "conflict",
+	apitype.ProblemEvidence:       "the evidence has changed",
+	apitype.ProblemDecided:        "already decided",
+	apitype.ProblemSigned:         "already signed",
+	apitype.ProblemSelfApproval:   "the proposer may not approve",
+	apitype.ProblemUnconfirmed:    "the active side is not confirmed",
 	apitype.ProblemForbidden:      "not allowed",
 	apitype.ProblemUnauthorized:   "not logged in",
 	apitype.ProblemNotFound:       "not found",
@@ -114,6 +120,16 @@ func refusalProblem(err error, request string) *apitype.Problem {
 		return p(http.StatusConflict, apitype.ProblemStalePlan)
 	case errors.Is(err, statestore.ErrForbidden):
 		return p(http.StatusForbidden, apitype.ProblemForbidden)
+	case errors.Is(err, statestore.ErrSelfApproval):
+		return p(http.StatusForbidden, apitype.ProblemSelfApproval)
+	case errors.Is(err, statestore.ErrEvidence):
+		return p(http.StatusConflict, apitype.ProblemEvidence)
+	case errors.Is(err, statestore.ErrDecided):
+		return p(http.StatusConflict, apitype.ProblemDecided)
+	case errors.Is(err, statestore.ErrSigned):
+		return p(http.StatusConflict, apitype.ProblemSigned)
+	case errors.Is(err, statestore.ErrUnconfirmed):
+		return p(http.StatusConflict, apitype.ProblemUnconfirmed)
 	case errors.Is(err, statestore.ErrExpired), errors.Is(err, statestore.ErrRequestUnknown):
 		return p(http.StatusGone, apitype.ProblemExpired)
 	case errors.Is(err, statestore.ErrInvalid):
@@ -121,7 +137,7 @@ func refusalProblem(err error, request string) *apitype.Problem {
 		q.Errors = []apitype.FieldError{{Message: err.Error()}}
 		return q
 	case isAny(err, statestore.ErrFloor, statestore.ErrBudget, statestore.ErrFrozen, statestore.ErrFeatureLevel,
-		statestore.ErrMaxDrained, statestore.ErrEmptyRotation, statestore.ErrInUse, statestore.ErrVersionSkew):
+		statestore.ErrMaxDrained, statestore.ErrEmptyRotation, statestore.ErrInUse, statestore.ErrVersionSkew, statestore.ErrBlocked, statestore.ErrStateful):
 		q := p(http.StatusConflict, apitype.ProblemBlocked)
 		var r *statestore.Refusal
 		if errors.As(err, &r) {
@@ -148,19 +164,7 @@ var installProblems = sync.OnceFunc(func() {
 func humaProblem(status int, msg string, errs []error) *apitype.Problem {
 	switch status {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusUnsupportedMediaType:
-		var fields []apitype.FieldError
-		for _, err := range errs {
-			var d *huma.ErrorDetail
-			if !errors.As(err, &d) {
-				fields = append(fields, apitype.FieldError{Message: err.Error()})
-				continue
-			}
-			f := apitype.FieldError{Pointer: pointer(d.Location), Message: d.Message}
-			if line, col, rest, ok := cutPosition(d.Message); ok {
-				f.Line, f.Column, f.Message = line, col, rest
-			}
-			fields = append(fields, f)
-		}
+		fields := fieldErrors(errs)
 		if len(fields) == 0 {
 			fields = []apitype.FieldError{{Message: msg}}
 		}
@@ -178,6 +182,48 @@ func humaProblem(status int, msg string, errs []error) *apitype.Problem {
 	}
 	// What went wrong inside is for the log, not for the caller.
 	return problem(max(status, http.StatusInternalServerError), apitype.ProblemInternal, "this is a fault of quorate; the log of the node says more")
+}
+
+// fieldErrors lists what is wrong with a request: what huma found, then what our
+// resolvers found in those fields that huma had nothing against.
+func fieldErrors(errs []error) []apitype.FieldError {
+	var fields, ours []apitype.FieldError
+	for _, err := range errs {
+		var d *huma.ErrorDetail
+		var own apitype.FieldError
+		switch {
+		case errors.As(err, &d):
+			fields = append(fields, detailError(d))
+		case errors.As(err, &own):
+			ours = append(ours, own)
+		default:
+			fields = append(fields, apitype.FieldError{Message: err.Error()})
+		}
+	}
+	found := fields
+	for _, f := range ours {
+		covered := func(e apitype.FieldError) bool {
+			return e.Pointer == "" || e.Pointer == f.Pointer || strings.HasPrefix(f.Pointer, e.Pointer+"/")
+		}
+		if !slices.ContainsFunc(found, covered) {
+			fields = append(fields, f)
+		}
+	}
+	return fields
+}
+
+// detailError says where in the body huma found something.
+func detailError(d *huma.ErrorDetail) apitype.FieldError {
+	f := apitype.FieldError{Pointer: pointer(d.Location), Message: d.Message}
+	if line, col, rest, ok := cutPosition(d.Message); ok {
+		f.Line, f.Column, f.Message = line, col, rest
+	}
+	if rest, ok := strings.CutPrefix(d.Message, "expected required property "); ok {
+		if name, ok := strings.CutSuffix(rest, " to be present"); ok {
+			f.Pointer, f.Message = f.Pointer+"/"+name, "must be given"
+		}
+	}
+	return f
 }
 
 // pointer turns huma's "body.services[0]" into the JSON pointer "/services/0",

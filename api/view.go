@@ -336,7 +336,7 @@ func eventView(e statestore.Event) apitype.Event {
 
 func tokenView(t *statestore.Token) apitype.Token {
 	return apitype.Token{
-		ID: t.ID, User: t.User, Groups: orEmpty(t.Groups), Minter: t.Minter,
+		ID: t.ID, User: t.User, Groups: orEmpty(t.Groups), Minter: t.Minter, Root: t.Root,
 		At: t.At, Expires: t.Expires, Sources: orEmpty(t.Sources),
 	}
 }

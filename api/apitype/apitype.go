@@ -63,7 +63,7 @@ type Quorum struct {
 
 // Banner is one thing an operator must see.
 type Banner struct {
-	Code    string `json:"code"` // lone-observer, observer-silent, observer-unconfirmed, frozen, drained, ns-changed, no-quorum, no-spec
+	Code    string `json:"code"` // lone-observer, observer-silent, observer-unconfirmed, frozen, drained, ns-changed, no-quorum, no-spec, cutover-waiting, unconfirmed
 	Subject string `json:"subject,omitempty"`
 	Text    string `json:"text"`
 }
@@ -210,7 +210,8 @@ type Token struct {
 	ID      string         `json:"id"`
 	User    string         `json:"user"`
 	Groups  []string       `json:"groups"`
-	Minter  string         `json:"minter"`
+	Minter  string         `json:"minter"` // who made it; with root false, whom it counts as
+	Root    bool           `json:"root"`   // made at the local socket or by init: its user counts as a person of their own
 	At      time.Time      `json:"at"`
 	Expires time.Time      `json:"expires,omitzero"`
 	Sources []netip.Prefix `json:"sources"`
@@ -248,7 +249,10 @@ type Percent struct {
 type Blocker struct {
 	Rule     string `json:"rule"` // such as "min_serving_clusters"; stable
 	Reason   string `json:"reason"`
-	Waivable bool   `json:"waivable"` // force lifts it
+	Waivable bool   `json:"waivable"` // Waive, or else force, lifts it
+
+	// Waive is the waiver that a signature must carry, for a gate of a cutover.
+	Waive string `json:"waive,omitempty"`
 }
 
 // Event is one record of the log.

@@ -4,7 +4,9 @@ import "time"
 
 // Cutover is a change of a stateful service's active side, from its proposal on.
 type Cutover struct {
-	ID          string    `json:"id"`
+	ID          string    `json:"id"` // "CUT-17"; empty: a preview, nothing was proposed
+	DryRun      bool      `json:"dry_run"`
+	Text        string    `json:"text"` // what an act has done, in a line; empty on reads
 	Service     string    `json:"service"`
 	Kind        string    `json:"kind"` // planned, emergency or failback
 	Source      string    `json:"source"`
@@ -23,9 +25,9 @@ type Cutover struct {
 	Facts       any           `json:"facts"`    // what the digest is of
 	Gates       []Gate        `json:"gates"`
 	Votes       []TargetVotes `json:"votes"`    // on the source's and the destination's targets
-	Blockers    []Blocker     `json:"blockers"` // what an approval without waivers would be refused for
+	Blockers    []Blocker     `json:"blockers"` // what an approval without waivers would be refused for; of a dry run, this one
 	Approvals   Approvals     `json:"approvals"`
-	Waiting     []string      `json:"waiting"` // members that have not acknowledged yet, while it is under way
+	Waiting     []string      `json:"waiting"` // members that have not acknowledged yet, while it is under way and the leader tells
 	Reach       Reach         `json:"reach"`
 	Steps       []CutoverStep `json:"steps"`
 	DecidedAt   time.Time     `json:"decided_at,omitzero"`
@@ -46,6 +48,7 @@ type Gate struct {
 	Need       int      `json:"waivers_needed"`
 	Waived     []string `json:"waived_by"`
 	Passed     bool     `json:"passed"`
+	Waive      string   `json:"waive,omitempty"` // the waiver to sign, when it can be waived
 }
 
 // Approvals is how far the signatures have come.
@@ -77,6 +80,12 @@ type Reach struct {
 	ClearsSeconds float64  `json:"clears_seconds"` // how long resolvers may hand out the old answer
 }
 
+// CutoverReport is a cutover with everything that is on record about it.
+type CutoverReport struct {
+	Cutover
+	Events []Event `json:"events"` // oldest first
+}
+
 // CutoverStep is one committed step.
 type CutoverStep struct {
 	Phase string    `json:"phase"`
@@ -88,33 +97,38 @@ type CutoverStep struct {
 
 // CutoverRequest proposes a cutover. An empty To lets quorate choose.
 type CutoverRequest struct {
-	Service string `json:"service"`
-	To      string `json:"to,omitempty"`
+	Service string `json:"service" maxLength:"253"`
+	To      string `json:"to,omitempty" maxLength:"253" doc:"the destination; empty: quorate chooses"`
 	Kind    string `json:"kind" enum:"planned,emergency,failback"`
-	Reason  string `json:"reason"`
-	DryRun  bool   `json:"dry_run,omitempty"`
+	Reason  string `json:"reason" maxLength:"2000" doc:"why, for the post-mortem"`
+	DryRun  bool   `json:"dry_run,omitempty" doc:"same checks, gates and blockers, nothing written"`
 }
 
 // ApproveRequest signs a cutover. A waiver is GATE, or GATE=OUTCOME for a gate
 // that is untried, or nodes_acknowledged=NODE,NODE while the cutover is under way.
 type ApproveRequest struct {
-	Evidence string   `json:"evidence"`
-	Waivers  []string `json:"waivers,omitempty"`
-	Reason   string   `json:"reason"`
-	DryRun   bool     `json:"dry_run,omitempty"`
+	Evidence string   `json:"evidence" maxLength:"64" doc:"the digest of what you have seen"`
+	Waivers  []string `json:"waivers,omitempty" maxItems:"16" doc:"gates to go on without"`
+	Reason   string   `json:"reason" maxLength:"2000" doc:"why, for the post-mortem"`
+	DryRun   bool     `json:"dry_run,omitempty" doc:"same checks, nothing written"`
 }
 
 // DecideRequest rejects or aborts a cutover.
 type DecideRequest struct {
-	Reason string `json:"reason"`
-	DryRun bool   `json:"dry_run,omitempty"`
+	Reason string `json:"reason" maxLength:"2000" doc:"why, for the post-mortem"`
+	DryRun bool   `json:"dry_run,omitempty" doc:"same checks, nothing written"`
 }
 
 // Stateful is the stateful side of a service summary.
 type Stateful struct {
-	Active      string    `json:"active"`
-	Epoch       uint64    `json:"epoch"`
-	Generation  uint64    `json:"generation"` // with installation and epoch: the ownership token
+	Active string `json:"active"`
+
+	// The ownership token: a resource that sees both sides' writes takes none under
+	// a lower one.
+	Installation string `json:"installation"`
+	Generation   uint64 `json:"generation"`
+	Epoch        uint64 `json:"epoch"`
+
 	Since       time.Time `json:"since"`
 	Preferred   string    `json:"preferred"`
 	Moving      bool      `json:"moving"`      // answers are withheld until the cutover is published

@@ -22,9 +22,11 @@ type FreezeRequest struct {
 	DryRun  bool   `json:"dry_run,omitempty"`
 }
 
-// ThawRequest lets automation go on.
+// ThawRequest lets automation go on, or names the active side of a service that a
+// recovery left unconfirmed.
 type ThawRequest struct {
 	Service string `json:"service,omitempty" doc:"empty: all"`
+	Active  string `json:"active,omitempty" doc:"the cluster that is the active side; needs a service and a reason"`
 	Reason  string `json:"reason,omitempty"`
 	DryRun  bool   `json:"dry_run,omitempty"`
 }

@@ -54,12 +54,18 @@ func (e *ProblemError) Error() string {
 		b.WriteString(e.Title)
 		for _, bl := range e.Blockers {
 			fmt.Fprintf(&b, "\n  %s: %s", bl.Rule, bl.Reason)
-			if bl.Waivable {
+			switch {
+			case bl.Waive != "":
+				fmt.Fprintf(&b, " (--waive %s)", bl.Waive)
+			case bl.Waivable:
 				b.WriteString(" (--force lifts it)")
 			}
 		}
 	default:
 		b.WriteString(e.Problem.Error())
+	}
+	if e.Name() == apitype.ProblemEvidence {
+		fmt.Fprintf(&b, "\nsigned: %s\nnow:    %s", e.Signed, e.Evidence)
 	}
 	if e.RequestID != "" && e.Name() == apitype.ProblemUnknownOutcome {
 		fmt.Fprintf(&b, "\nretry with: --idempotency-key %s", e.RequestID)
@@ -138,15 +144,16 @@ func problemExit(p *apitype.Problem) int {
 		return ExitUsage
 	case apitype.ProblemNoQuorum, apitype.ProblemNotReachable:
 		return ExitNoQuorum
-	case apitype.ProblemBlocked:
+	case apitype.ProblemBlocked, apitype.ProblemUnconfirmed:
 		return ExitRefused
 	case apitype.ProblemNotFound:
 		return ExitNotFound
-	case apitype.ProblemStalePlan, apitype.ProblemPrecondition, apitype.ProblemConflict, apitype.ProblemExpired:
+	case apitype.ProblemStalePlan, apitype.ProblemPrecondition, apitype.ProblemConflict, apitype.ProblemExpired,
+		apitype.ProblemEvidence, apitype.ProblemDecided, apitype.ProblemSigned:
 		return ExitConflict
 	case apitype.ProblemUnknownOutcome:
 		return ExitUnknown
-	case apitype.ProblemForbidden, apitype.ProblemUnauthorized:
+	case apitype.ProblemForbidden, apitype.ProblemUnauthorized, apitype.ProblemSelfApproval:
 		return ExitForbidden
 	}
 	return ExitFailure
