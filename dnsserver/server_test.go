@@ -156,7 +156,7 @@ func TestATableSwapNeverGivesAnEmptyAnswer(t *testing.T) {
 			web := st.Services["web"]
 			web.Rotation.Number, web.Rotation.V4.Shares = 2, web.Rotation.V4.Shares[1:]
 		}
-		next, err := routing.Update(table.Load(), st)
+		next, err := routing.Update(table.Load(), st, routing.Local{})
 		require.NoError(t, err)
 		table.Store(next)
 		r, err := c.Query(t.Context(), "web.gslb.test.", "A", client.Options{})

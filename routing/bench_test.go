@@ -36,7 +36,7 @@ func BenchmarkUpdate(b *testing.B) {
 		next.Services["web"] = &run
 		next.TableIndex++
 		var err error
-		if table, err = Update(table, &next); err != nil {
+		if table, err = Update(table, &next, Local{}); err != nil {
 			b.Fatal(err)
 		}
 		st = &next

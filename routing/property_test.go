@@ -160,7 +160,7 @@ func TestUpdateIsCompile(t *testing.T) {
 			st = changed(rt, st)
 			fresh, err := Compile(st)
 			require.NoError(rt, err)
-			table, err = Update(table, st)
+			table, err = Update(table, st, Local{})
 			require.NoError(rt, err)
 			require.Equal(rt, fresh.Zones, table.Zones)
 			require.Equal(rt, fresh.layout, table.layout)
@@ -236,7 +236,7 @@ func TestUpdateSharesWhatDidNotChange(t *testing.T) {
 	run.Rotation.Number++
 	run.Rotation.V4.Shares = run.Rotation.V4.Shares[1:]
 	next.Services["web"] = &run
-	after, err := Update(table, &next)
+	after, err := Update(table, &next, Local{})
 	require.NoError(t, err)
 	require.Same(t, table.layout, after.layout)
 	require.Same(t, table.service("db", 0), after.service("db", 0))
@@ -250,7 +250,7 @@ func TestUpdateSharesWhatDidNotChange(t *testing.T) {
 	again := next
 	sp := *next.Spec
 	again.Spec, again.Revision = &sp, 3
-	third, err := Update(after, &again)
+	third, err := Update(after, &again, Local{})
 	require.NoError(t, err)
 	require.Same(t, after.service("web", 1), third.service("web", 1))
 }

@@ -25,7 +25,7 @@ const (
 	NoError               // Answer.Set holds records
 	NoData                // the name exists, or could, without records of that type
 	NameError             // neither the name nor anything below it exists
-	ServFail              // on_all_down or on_stale of the service says so
+	ServFail              // on_all_down or on_stale of the service says so, or nobody may be answered while it moves
 )
 
 var kindNames = [...]string{Refused: "REFUSED", NoError: "NOERROR", NoData: "NODATA", NameError: "NXDOMAIN", ServFail: "SERVFAIL"}
@@ -153,6 +153,7 @@ type Table struct {
 	layout   *layout
 	services []*service        // by service number of the layout
 	state    *statestore.State // what it was made from
+	local    Local             // and what this node knew itself
 }
 
 // Newer reports whether t may replace old, which may be nil.

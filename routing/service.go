@@ -16,15 +16,16 @@ type service struct {
 	name     string
 	policy   statestore.PolicyType
 	onStale  statestore.OnStale
-	changing bool   // the TTL is that of a service with a suspect target
+	changing bool   // the TTL is that of a service with a suspect target or an open cutover
 	rotation uint64 // number
+	side     *side  // nil: stateless
 	records  int    // in one answer of each family, at most
 	v4, v6   pool
 }
 
 // pool is the prepared answers of one address family.
 type pool struct {
-	kind     Kind // NoError, NoData or ServFail
+	kind     Kind // NoError, NoData or ServFail; Refused for an unconfirmed service that wants it
 	allDown  statestore.AllDownMode
 	fallback bool // no rotation was committed: all candidates stand in (G5)
 	sorry    bool
@@ -44,18 +45,25 @@ type pick struct {
 
 // makeService prepares the answers of a service. A nil running side counts as one
 // without a rotation.
-func makeService(name string, sp *statestore.Spec, run *statestore.ServiceState, changing bool) *service {
+func makeService(name string, sp *statestore.Spec, run *statestore.ServiceState, suspect bool, local Local) *service {
 	spec := sp.Services[name]
 	if run == nil {
 		run = &statestore.ServiceState{}
 	}
+	changing := suspect || run.Ownership != nil && run.Ownership.Open != ""
 	s := &service{name: name, policy: spec.Policy.Type, onStale: spec.OnStale, changing: changing, rotation: run.Rotation.Number}
+	s.side = sideOf(spec, run, local, name)
 	ttl := seconds(spec.TTL.Normal)
 	if changing {
 		ttl = seconds(spec.TTL.Changing)
 	}
-	s.v4 = makePool(name, sp, TypeA, ttl, run.Rotation.V4)
-	s.v6 = makePool(name, sp, TypeAAAA, ttl, run.Rotation.V6)
+	if s.side != nil {
+		s.v4 = s.makeOwnedPool(sp, TypeA, ttl, run.Rotation.V4)
+		s.v6 = s.makeOwnedPool(sp, TypeAAAA, ttl, run.Rotation.V6)
+	} else {
+		s.v4 = makePool(name, sp, TypeA, ttl, run.Rotation.V4)
+		s.v6 = makePool(name, sp, TypeAAAA, ttl, run.Rotation.V6)
+	}
 	s.records = s.v4.records() + s.v6.records()
 	return s
 }
@@ -222,7 +230,7 @@ func mix(x uint64) uint64 {
 // same reports whether two preparations of a service answer every query alike.
 func (s *service) same(o *service) bool {
 	return s.name == o.name && s.policy == o.policy && s.onStale == o.onStale && s.changing == o.changing &&
-		s.rotation == o.rotation && s.v4.same(&o.v4) && s.v6.same(&o.v6)
+		s.rotation == o.rotation && sameSide(s.side, o.side) && s.v4.same(&o.v4) && s.v6.same(&o.v6)
 }
 
 func (p *pool) same(o *pool) bool {

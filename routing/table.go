@@ -23,7 +23,7 @@ var hinfo = &RRset{Type: TypeHINFO, TTL: 3600, Rdata: [][]byte{[]byte("\x07RFC84
 // and only a state of another version can hold. The table is never nil, and who
 // answers DNS swaps it in and logs the error: one record less is better than
 // verdicts that no longer reach the answers.
-func Compile(st *statestore.State) (*Table, error) { return Update(nil, st) }
+func Compile(st *statestore.State) (*Table, error) { return Update(nil, st, Local{}) }
 
 // CheckSpec says what of a spec could not be served, one line each: records that
 // do not parse or may not stand where they do, names in no zone, names of two
@@ -35,14 +35,16 @@ func CheckSpec(sp *statestore.Spec) error {
 
 // Update makes the table of a state from an earlier one and shares with it what
 // did not change: the entries of other services, and the names while spec and
-// members are the same. It answers as Compile(st) does. A nil prev compiles.
-func Update(prev *Table, st *statestore.State) (*Table, error) {
+// members are the same. Without local knowledge it answers as Compile(st) does. A
+// nil prev compiles.
+func Update(prev *Table, st *statestore.State, local Local) (*Table, error) {
 	t := &Table{
 		Generation: st.Generation,
 		Index:      st.TableIndex,
 		Revision:   st.Revision,
 		Serial:     uint32(st.Generation<<serialBits + st.TableIndex),
 		state:      st,
+		local:      local,
 	}
 	members := servers(st)
 	if prev != nil && prev.state.Spec == st.Spec && slices.EqualFunc(prev.layout.members, members, sameServer) {
@@ -66,11 +68,12 @@ func (t *Table) makeServices(prev *Table) []*service {
 		if prev != nil {
 			old = prev.service(name, i)
 		}
-		if old != nil && prev.state.Spec == st.Spec && run != nil && prev.state.Services[name] == run {
+		if old != nil && prev.state.Spec == st.Spec && run != nil && prev.state.Services[name] == run &&
+			prev.local.Withheld[name] == t.local.Withheld[name] && prev.local.Active[name] == t.local.Active[name] {
 			list[i] = old // nothing it is made from has changed
 			continue
 		}
-		list[i] = makeService(name, st.Spec, run, st.Suspect(name))
+		list[i] = makeService(name, st.Spec, run, st.Suspect(name), t.local)
 		if old != nil && old.same(list[i]) {
 			list[i] = old
 		}

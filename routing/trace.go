@@ -43,8 +43,11 @@ func (t Trace) name() Step {
 	case n == nil:
 		s.Text = fmt.Sprintf("%s -> no such name in zone %s", t.asked, t.table.Zones[zone].Name)
 	case n.service != noService:
-		name := t.table.layout.services[n.service]
-		s.Text = fmt.Sprintf("%s -> service %s (stateless, %s)", t.asked, name, t.table.services[n.service].policy)
+		service, kind := t.table.services[n.service], "stateless"
+		if service.side != nil {
+			kind = "stateful"
+		}
+		s.Text = fmt.Sprintf("%s -> service %s (%s, %s)", t.asked, service.name, kind, service.policy)
 	case n.empty():
 		s.Text = fmt.Sprintf("%s -> no records, only names below it, in zone %s", t.asked, t.table.Zones[zone].Name)
 	default:
@@ -86,7 +89,11 @@ func (t Trace) client() Step {
 		who += " (query source; no ECS)"
 	}
 	s := Step{Step: "client", Text: who}
-	if t.service != nil {
+	switch {
+	case t.service == nil:
+	case t.service.side != nil:
+		s.Note = "a stateful service answers every client alike"
+	default:
 		s.Note = fmt.Sprintf("policy %s answers every client alike", t.service.policy)
 	}
 	return s
@@ -119,6 +126,9 @@ func (t Trace) state() Step {
 	if t.pool == nil { // on_stale decided
 		s.Text = fmt.Sprintf("no leader heard for %s, more than on_stale.after %s", t.query.Stale, t.service.onStale.After)
 		return s
+	}
+	if t.service.side != nil {
+		return t.owned()
 	}
 	var in, shown []string
 	for _, p := range t.pool.picks {
@@ -165,6 +175,11 @@ func (t Trace) standing(cluster string) string {
 	if run == nil {
 		return "never judged"
 	}
+	return t.judged(run, cluster)
+}
+
+// judged says how the verdicts on a cluster's endpoints stand, or "" when all are up.
+func (t Trace) judged(run *statestore.ServiceState, cluster string) string {
 	have, up, down := 0, 0, 0
 	for target, ts := range run.Targets {
 		if target.Cluster != cluster || target.Endpoint.Is4() != (t.query.Type == TypeA) {
@@ -232,6 +247,8 @@ func (t Trace) why(typ string) string {
 		return ""
 	case !t.pool.family:
 		return "no candidate has an " + t.familyName() + " address"
+	case t.service.side != nil:
+		return t.ownedWhy()
 	case t.pool.sorry:
 		return "the sorry address of on_all_down"
 	case a.Kind != NoError:

@@ -300,7 +300,7 @@ func (p *publisher) publish(st *statestore.State) {
 	if old != nil && st.Generation == old.Generation && st.TableIndex <= old.Index {
 		return
 	}
-	next, err := routing.Update(old, st)
+	next, err := routing.Update(old, st, routing.Local{})
 	if err != nil {
 		p.node.i.watch.wrong("%s: compile the table of index %d: %v", p.node.name, st.Index, err)
 	}

@@ -25,7 +25,7 @@ func (p *publisher) publish(st *statestore.State) error {
 	if old != nil && st.Generation == old.Generation && st.TableIndex <= old.Index {
 		return nil
 	}
-	next, err := routing.Update(old, st)
+	next, err := routing.Update(old, st, routing.Local{})
 	if next.Newer(old) {
 		p.table.Store(next)
 	}

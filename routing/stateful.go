@@ -1,0 +1,165 @@
+package routing
+
+import (
+	"net/netip"
+
+	"github.com/quorate/quorate/statestore"
+)
+
+// Local is what a node knows of stateful services beside the state: what its own
+// disk says. The zero value is a node that knows nothing more.
+type Local struct {
+	// Withheld is why this node answers nobody for a service, by service. It must not
+	// answer with an epoch that a restart could take back, nor with a lower one than
+	// it has answered with before (G2).
+	Withheld map[string]string
+
+	// Active is the cluster that this node itself last answered with, by service. It
+	// counts while the service is unconfirmed.
+	Active map[string]string
+}
+
+// side is what a stateful service answers with, and why nobody is answered.
+type side struct {
+	active      string
+	epoch       uint64
+	generation  uint64
+	next        uint64 // reserved by the cutover that is under way; 0: none is
+	open        string // cutover
+	unconfirmed bool
+	withheld    string // why this node answers nobody
+	known       string // unconfirmed: what this node last answered with; empty: unknown
+}
+
+// sideOf returns nil for a stateless service. One that has no active side, which
+// Apply never makes, answers nobody.
+func sideOf(spec *statestore.Service, run *statestore.ServiceState, local Local, name string) *side {
+	o := run.Ownership
+	if spec.Stateful == nil && o == nil {
+		return nil
+	}
+	d := &side{withheld: local.Withheld[name]}
+	if o == nil {
+		return d
+	}
+	d.active, d.epoch, d.generation, d.next, d.open, d.unconfirmed = o.Active, o.Epoch, o.Generation, o.Next, o.Open, o.Unconfirmed
+	if d.unconfirmed {
+		d.known = local.Active[name]
+	}
+	return d
+}
+
+// moving reports whether a cutover has taken the active side out of answers.
+func (d *side) moving() bool { return d.next > 0 }
+
+// cluster is whose addresses are the answer; empty: nobody's.
+func (d *side) cluster(stale statestore.StaleAnswer) string {
+	switch {
+	case d.moving() || d.withheld != "":
+		return ""
+	case !d.unconfirmed:
+		return d.active
+	case d.known != "":
+		return d.known
+	case stale == statestore.StaleServFail || stale == statestore.StaleRefuse:
+		return ""
+	}
+	return d.active
+}
+
+// kind is what is said when nobody is answered.
+func (d *side) kind(stale statestore.StaleAnswer) Kind {
+	if d.unconfirmed && !d.moving() && d.withheld == "" && stale == statestore.StaleRefuse {
+		return Refused
+	}
+	return ServFail
+}
+
+// makeOwnedPool prepares the one answer of a stateful service: every client gets
+// the same cluster, and while nobody may be answered everybody gets the same refusal.
+func (s *service) makeOwnedPool(sp *statestore.Spec, typ uint16, ttl uint32, from statestore.Pool) pool {
+	spec := sp.Services[s.name]
+	p := pool{clusters: 1, limit: spec.Answer.Addresses}
+	p.family = len(candidateShares(s.name, sp, typ)) > 0
+	cluster := s.side.cluster(spec.OnStale.Answer)
+	switch {
+	case !p.family:
+		p.kind = NoData // a resolver that asks for IPv6 in vain must not give up IPv4
+		return p
+	case cluster == "":
+		p.kind = s.side.kind(spec.OnStale.Answer)
+		return p
+	}
+	set := addressSet(typ, ttl, s.endpoints(sp, typ, cluster, from), p.limit)
+	if set == nil {
+		p.kind = NoData // this side has no address of the family
+		return p
+	}
+	p.kind, p.picks = NoError, []pick{{clusters: []string{cluster}, set: set}}
+	return p
+}
+
+// endpoints are those the rotation names, and never another cluster's: all of the
+// cluster's own where the rotation is of another one.
+func (s *service) endpoints(sp *statestore.Spec, typ uint16, cluster string, from statestore.Pool) []netip.Addr {
+	for _, sh := range from.Shares {
+		if sh.Cluster == cluster && len(sh.Endpoints) > 0 {
+			return sh.Endpoints
+		}
+	}
+	cl := sp.Clusters[cluster]
+	switch {
+	case cl == nil:
+		return nil
+	case typ == TypeAAAA:
+		return cl.IPv6
+	}
+	return cl.IPv4
+}
+
+// sameSide reports whether two sides answer and explain alike.
+func sameSide(a, b *side) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
+// Epoch is how far a table has come with a stateful service.
+type Epoch struct {
+	Service     string
+	Generation  uint64
+	Epoch       uint64 // the one reserved, while a cutover is under way
+	Active      string // as the state says
+	Answers     string // cluster that is answered with; empty: nobody
+	Cutover     string // open; empty: none
+	Moving      bool   // from the entry that reserved Epoch until it is published or aborted
+	Unconfirmed bool
+	Withheld    string // why this node answers nobody; empty: it does
+}
+
+// Epochs returns the stateful services of the table, sorted by name.
+func (t *Table) Epochs() []Epoch {
+	var list []Epoch
+	for _, s := range t.services {
+		if d := s.side; d != nil {
+			list = append(list, Epoch{
+				Service: s.name, Generation: d.generation, Epoch: max(d.epoch, d.next), Active: d.active,
+				Answers: d.cluster(s.onStale.Answer), Cutover: d.open,
+				Moving: d.moving(), Unconfirmed: d.unconfirmed, Withheld: d.withheld,
+			})
+		}
+	}
+	return list
+}
+
+// Epoch returns how far the table has come with a service; false if it is none of
+// the stateful ones.
+func (t *Table) Epoch(service string) (Epoch, bool) {
+	for _, e := range t.Epochs() {
+		if e.Service == service {
+			return e, true
+		}
+	}
+	return Epoch{}, false
+}
