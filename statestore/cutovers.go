@@ -1,0 +1,145 @@
+package statestore
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxEndedCutovers bounds the ended cutovers that are kept: years of them. What
+// made a service's current epoch is kept beyond that (G2).
+const maxEndedCutovers = 1000
+
+const cutoverPrefix = "CUT-"
+
+// cutoverNumber returns the number in a cutover's id; 0 for none.
+func cutoverNumber(id string) uint64 {
+	n, err := strconv.ParseUint(strings.TrimPrefix(id, cutoverPrefix), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// CompareCutovers orders ids of cutovers by number: CUT-2 before CUT-10.
+func CompareCutovers(a, b string) int {
+	return cmp.Or(cmp.Compare(cutoverNumber(a), cutoverNumber(b)), strings.Compare(a, b))
+}
+
+// CutoverIDs returns the ids of all cutovers that are kept, oldest first.
+func (st *State) CutoverIDs() []string {
+	return slices.SortedFunc(maps.Keys(st.Cutovers), CompareCutovers)
+}
+
+// OpenCutover returns the service's open cutover; nil when there is none.
+func (st *State) OpenCutover(service string) *Cutover {
+	s, ok := st.Services[service]
+	if !ok || s.Ownership == nil || s.Ownership.Open == "" {
+		return nil
+	}
+	return st.Cutovers[s.Ownership.Open]
+}
+
+// LastCutover returns the service's newest cutover that matches; nil when there
+// is none.
+func (st *State) LastCutover(service string, match func(*Cutover) bool) *Cutover {
+	var last *Cutover
+	for id, co := range st.Cutovers {
+		if co.Service == service && match(co) && (last == nil || CompareCutovers(id, last.ID) > 0) {
+			last = co
+		}
+	}
+	return last
+}
+
+// Ownership returns which side of the service is active; nil for a service that
+// is stateless or not there.
+func (st *State) Ownership(service string) *Ownership {
+	if s, ok := st.Services[service]; ok {
+		return s.Ownership
+	}
+	return nil
+}
+
+// Destinations returns the clusters the service could go to, best first: in the
+// order of its failover policy, then by name.
+func (st *State) Destinations(service string) []string {
+	o := st.Ownership(service)
+	if o == nil {
+		return nil
+	}
+	candidates := st.Spec.Candidates(service)
+	var to []string
+	for _, name := range slices.Concat(st.Spec.Services[service].Policy.Order, candidates) {
+		if name != o.Active && slices.Contains(candidates, name) && !slices.Contains(to, name) {
+			to = append(to, name)
+		}
+	}
+	return to
+}
+
+// own replaces the service's ownership. Its answers may change with it.
+func (st *State) own(service string, at entry, edit func(*Ownership)) {
+	next := *st.Services[service]
+	o := *next.Ownership
+	edit(&o)
+	next.Ownership = &o
+	st.Services = with(st.Services, service, &next)
+	st.TableIndex = at.index
+}
+
+// nextEpoch uses up an epoch of the service: one that was never used before, and
+// never will be again.
+func (st *State) nextEpoch(service string) uint64 {
+	epoch := st.Epochs[service] + 1
+	st.Epochs = with(st.Epochs, service, epoch)
+	return epoch
+}
+
+// put replaces a cutover and gives it a new version. Of the ended ones it forgets
+// the oldest beyond what is kept.
+func (st *State) put(co *Cutover) {
+	st.Versions++
+	co.Version = st.Versions
+	st.Cutovers = with(st.Cutovers, co.ID, co)
+	if co.Phase.Open() || len(st.Cutovers) <= maxEndedCutovers {
+		return
+	}
+	current := map[string]bool{}
+	for _, s := range st.Services {
+		if s.Ownership != nil {
+			current[s.Ownership.Cutover] = true
+		}
+	}
+	var ended []string
+	for id, co := range st.Cutovers {
+		if !co.Phase.Open() && !current[id] {
+			ended = append(ended, id)
+		}
+	}
+	slices.SortFunc(ended, CompareCutovers)
+	for _, id := range ended[:max(0, len(ended)-maxEndedCutovers)] {
+		delete(st.Cutovers, id) // The map is this entry's own since with.
+	}
+}
+
+// step returns a copy of the cutover in a phase, with the step recorded.
+func (co *Cutover) step(phase CutoverPhase, at entry, by, text string) *Cutover {
+	next := *co
+	next.Phase = phase
+	next.Steps = append(slices.Clip(co.Steps), Step{
+		Phase: phase, At: at.now, Wall: at.meta.Wall.UTC(), By: by, Index: at.index, Text: text,
+	})
+	if !phase.Open() {
+		next.Decided = at.now
+	}
+	return &next
+}
+
+// title names the cutover in a sentence.
+func (co *Cutover) title() string {
+	return fmt.Sprintf("%s (%s from %s to %s)", co.ID, co.Service, co.Source, co.Destination)
+}
