@@ -93,6 +93,16 @@ func (c *collector) errorf(at place, path, format string, args ...any) {
 	})
 }
 
+// hiddenf reports what may hold a secret: the message must not show it, and the
+// line of the file is left out.
+func (c *collector) hiddenf(at place, path, format string, args ...any) {
+	before := len(c.errs)
+	c.errorf(at, path, format, args...)
+	if len(c.errs) > before {
+		c.errs[before].Source = ""
+	}
+}
+
 func noteAt(at place, path, format string, args ...any) Note {
 	return Note{
 		File: at.text.name, Line: at.line, Col: at.col, Path: path,

@@ -27,7 +27,12 @@ services:
   ordered: { zone: gslb.example.com, policy: { type: failover, order: [eu, us] } }
   weighed: { zone: gslb.example.com, policy: { type: weighted, weights: { eu: 1, us: 1 } } }
   inline: { zone: gslb.example.com, policy: { type: weighted }, check: { http: {} } }
-access: { roles: { sre: { can: [read], tokens: [x] } } }
+  kept: { zone: gslb.example.com, policy: { type: failover, order: [eu, us] }, stateful: { preferred: eu, approval: x } }
+approvals: { x: { required: 3 }, two: { required: 2, remind: [1s] } }
+access: { roles: { sre: { can: [read], tokens: [x] }, approver: { can: [approve] }, two: { can: [approve] } } }
+notify:
+  receivers: { bus: { webhook: { url: "https://events.example.net/in" } }, two: { webhook: { url: "https://two.example.net/in" } }, eu: { slack: {} } }
+  routes: [{ to: [bus] }]
 `
 
 const nodeBase = `
@@ -43,6 +48,9 @@ var specHosts = map[string]string{
 	"services.*.policy.order":   "services.ordered.policy.order",
 	"services.*.policy.weights": "services.weighed.policy.weights",
 	"services.*.check":          "services.inline.check",
+	"services.*.stateful":       "services.kept.stateful",
+	"approvals.*":               "approvals.x",
+	"notify.receivers.*":        "notify.receivers.bus",
 	"clusters.*":                "clusters.eu",
 	"checks.*":                  "checks.one",
 	"zones.*":                   "zones.gslb.example.com",
@@ -171,6 +179,9 @@ func put(tree map[string]any, path []string, v any) {
 			next = map[string]any{}
 			if path[1] == "[]" {
 				inner := map[string]any{}
+				if have, ok := tree[path[0]].([]any); ok && len(have) > 0 {
+					inner, _ = have[0].(map[string]any)
+				}
 				tree[path[0]] = []any{inner}
 				tree, path = inner, path[2:]
 				continue
@@ -207,9 +218,6 @@ func walkKeys(t *testing.T, root *schema, base string, hosts map[string]string, 
 				require.NoError(t, yaml.Unmarshal([]byte(base), &tree))
 				adapt(tree, path)
 				put(tree, path, v)
-				if slices.Contains(path, "stateful") { // a key of its own must be there
-					put(tree, []string{"services", "web", "stateful", "preferred"}, "eu")
-				}
 				doc, err := yaml.Marshal(tree)
 				require.NoError(t, err)
 				after := read(string(doc))
@@ -269,6 +277,9 @@ func adapt(tree map[string]any, path []string) {
 			m, _ = m[p].(map[string]any)
 		}
 		return m
+	}
+	if len(path) > 3 && path[0] == "notify" && path[1] == "receivers" && path[3] != "webhook" {
+		delete(at("notify", "receivers", path[2]), "webhook")
 	}
 	var check map[string]any
 	var rest []string

@@ -19,6 +19,8 @@ type Node struct {
 	Observer NodeObserver
 	Log      NodeLog
 
+	Secrets Secrets // nil: none
+
 	MemoryLimit int64 // bytes; 0: none
 
 	// Unused are the set keys without behaviour in this version; a server that

@@ -3,6 +3,7 @@ package config
 import (
 	"net"
 	"net/netip"
+	"strings"
 )
 
 func parseNode(texts []*text) (*Node, []FieldError, []Note) {
@@ -11,9 +12,14 @@ func parseNode(texts []*text) (*Node, []FieldError, []Note) {
 	if len(texts) != 1 {
 		c.errorf(place{texts[0], 1, 1}, "", "must be one file, is %d", len(texts))
 	} else if doc := readDocument(c, texts); doc != nil {
-		n = buildNode(c, walker{c}.walk(nodeSchema(), doc, "", false))
+		n = buildNode(c, walker{c: c}.walk(nodeSchema(), doc, "", false))
 	}
 	c.sorted()
+	for i, e := range c.errs {
+		if e.Path == "secrets" || strings.HasPrefix(e.Path, "secrets.") {
+			c.errs[i].Source = "" // may hold the value itself, by mistake
+		}
+	}
 	if len(c.errs) > 0 {
 		return nil, c.errs, nil
 	}
@@ -53,6 +59,7 @@ func buildNode(c *collector, root *value) *Node {
 		Log:         NodeLog{Format: get[string](logs, "format"), Level: get[string](logs, "level")},
 		MemoryLimit: get[int64](root.child("limits"), "memory"),
 	}
+	n.Secrets = secrets(c, root)
 	if !dns.set("nsid") {
 		n.DNS.NSID = n.Name
 	}
@@ -64,6 +71,28 @@ func buildNode(c *collector, root *value) *Node {
 	}
 	checkNode(c, root, n)
 	return n
+}
+
+// secrets returns where the node finds its secrets.
+func secrets(c *collector, root *value) Secrets {
+	var out Secrets
+	each(root, "secrets", func(name string, v *value) {
+		file := v.child("file")
+		switch {
+		case v.set("file") && v.set("env"):
+			c.errorf(v.at, v.path, "must have one of file, env, is file and env")
+		case !v.set("file") && !v.set("env"):
+			c.errorf(v.at, v.path, "must have one of file, env, is without")
+		case v.set("file") && file.fine() && file.text == "":
+			c.errorf(file.at, file.path, "must be a file, is empty")
+		default:
+			if out == nil {
+				out = Secrets{}
+			}
+			out[name] = SecretSource{File: get[string](v, "file"), Env: get[string](v, "env")}
+		}
+	})
+	return out
 }
 
 // checkNode reports what one key alone cannot show.

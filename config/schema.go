@@ -40,6 +40,7 @@ type schema struct {
 	optional bool     // an object whose absence means something: no defaults are filled in below it
 	idle     bool     // known, without behaviour in this version
 	noops    []string // of an idle scalar: texts that ask for what happens anyway
+	private  bool     // a map or object near which people may write a secret: what is wrong in it is not shown
 	noop     bool     // an idle list or map that asks for nothing when empty, an idle object when all its keys do
 }
 
@@ -86,6 +87,9 @@ func (s *schema) unless(texts ...string) *schema {
 	s.noop = len(texts) == 0
 	return s
 }
+
+// hide keeps what stands there out of errors and notes.
+func (s *schema) hide() *schema { s.private = true; return s }
 
 func (s *schema) field(name string) *field {
 	for i := range s.fields {

@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // nodeSchema declares every key of node.yaml.
 func nodeSchema() *schema {
@@ -81,10 +84,12 @@ func nodeSchema() *schema {
 			}).unless("")),
 			key("every", "How often.", duration(time.Second, day).unless("60s")),
 		).nothing().unless()),
-		key("secrets", "Values of the names in the spec.", mapOf(label(), object(
-			key("file", "A file.", filePath()),
-			key("env", "An environment variable.", str()),
-		)).nothing().unless()),
+		key("secrets", "Where this node finds the values that the spec names; read when they are used.", mapOf(label(), object(
+			key("file", "A file that only its owner can read.", filePath()),
+			key("env", "An environment variable.", scalar("variable", "the name of an environment variable", func(s string) (any, bool) {
+				return s, s != "" && len(s) <= maxString && !strings.ContainsAny(s, "=\x00\n\r ")
+			})),
+		)).hide()),
 		key("log", "Logging.", object(
 			key("format", "auto: text on a terminal, else JSON.", enum("auto", "text", "json").dflt("auto")),
 			key("level", "Least level.", enum("debug", "info", "warn", "error").dflt("info")),

@@ -2,7 +2,6 @@ package config
 
 import (
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -61,114 +60,7 @@ func service() *schema {
 			key("port", "Port.", port()),
 			key("proto", "Protocol.", enum("tcp", "udp")),
 		).nothing()),
-		key("stateful", "Moves only after people approve.", stateful().nothing()),
-	)
-}
-
-func stateful() *schema {
-	return object(
-		key("preferred", "The side it belongs on.", label().req()),
-		key("activation", "What a cutover needs.", union(enum("approve"), object(
-			key("standing", "Signatures given in advance.", object(
-				key("from", "Side it leaves.", label()),
-				key("to", "Side it goes to.", label()),
-				key("expires", "When they lapse.", str()),
-			)),
-		))),
-		key("propose_after", "Time down before automation proposes.", duration(time.Second, day)),
-		key("approval", "Which approvals policy.", label()),
-		key("rpo", "Loss that is acceptable.", object(
-			key("limit", "Most lag, as time or size.", scalar("duration or size", "a duration such as 30s or a size such as 16MiB", func(s string) (any, bool) {
-				if d, ok := parseDuration(s); ok {
-					return d, true
-				}
-				v, must := size(0, 1<<40).parse(s)
-				return v, must == ""
-			})),
-			key("on_unknown", "When the lag is not known.", enum("require_waiver")),
-		)),
-		key("on_data_risk", "When data may be lost.", enum("require_waiver", "accept_within_limit", "stop_writes")),
-		key("lag", "How lag is read.", object(
-			key("prometheus", "From a metric.", object(
-				key("url", "Where.", hookURL()),
-				key("metric", "Name.", str()),
-				key("labels", "Labels.", mapOf(labelKey(), str())),
-				key("max_age", "Age from which it is unknown.", duration(time.Second, day)),
-			)),
-			key("http", "From JSON.", object(
-				key("url", "Where.", hookURL()),
-				key("json", "JSONPath.", str()),
-				key("unit", "Unit.", enum("seconds", "bytes")),
-				key("max_age", "Age from which it is unknown.", duration(time.Second, day)),
-			)),
-		)),
-		key("gates", "Conditions of a cutover.", listOf(enum("source_down_by_quorum", "destination_healthy", "lag_within_rpo", "source_fenced",
-			"writer_lease", "nodes_acknowledged", "resync_confirmed", "no_other_cutover", "not_frozen", "cooldown"))),
-		key("fence", "How the source is fenced.", hook()),
-		key("lease", "The source's writer lease.", object(
-			key("ttl", "Length.", duration(time.Second, time.Hour)),
-			key("renew", "Time between renewals.", duration(time.Second, time.Hour)),
-			key("demote_within", "Time a demotion takes.", duration(time.Second, time.Hour)),
-			key("enforced_by", "What ends a writer without a lease.", enum("watchdog", "database", "none")),
-		)),
-		key("while_moving", "What is answered from fencing on.", enum("servfail", "nodata", "sorry", "keep")),
-		key("promote", "How the destination is promoted.", hook()),
-		key("verify", "What is checked after the switch.", object(
-			key("check", "A check.", label()),
-			key("within", "Time it has.", duration(time.Second, day)),
-			key("on_failure", "What happens then.", enum("alert", "pause")),
-		)),
-		key("hold", "Wait for old answers.", scalar("ttl, none or duration", "ttl, none or a duration", func(s string) (any, bool) {
-			_, ok := parseDuration(s)
-			return s, ok || s == "ttl" || s == "none"
-		})),
-		key("cooldown", "No second emergency proposal sooner.", duration(0, 7*day)),
-		key("failback", "What a failback needs.", object(
-			key("healthy_for", "Time healthy.", duration(0, 7*day)),
-			key("resync", "How it is known to follow.", object(
-				key("http", "From JSON.", object(
-					key("url", "Where.", hookURL()),
-					key("json", "JSONPath.", str()),
-					key("max_age", "Age from which it is unknown.", duration(time.Second, day)),
-				)),
-			)),
-		)),
-	)
-}
-
-func hook() *schema {
-	return object(
-		key("http", "A request.", object(
-			key("url", "Where.", hookURL()),
-			key("method", "Method.", enum("POST", "PUT")),
-			key("auth", "Bearer token.", secretRef()),
-			key("sign", "HMAC key.", secretRef()),
-			key("timeout", "Time it has.", duration(shortest, time.Hour)),
-		)),
-		key("run_from", "Who calls it.", enum("leader", "region", "guard")),
-	)
-}
-
-func notify() *schema {
-	secretKey := func(name, doc string) *schema { return object(key(name, doc, secretRef())) }
-	return object(
-		key("receivers", "Receivers by name.", mapOf(label(), object(
-			key("pagerduty", "PagerDuty.", secretKey("routing_key", "Routing key.")),
-			key("slack", "Slack.", secretKey("webhook", "Webhook.")),
-			key("webhook", "Any webhook.", object(
-				key("url", "Where.", webURL()),
-				key("format", "Body.", enum("cloudevents", "json")),
-				key("sign", "HMAC key.", secretRef()),
-			)),
-			key("alertmanager", "Alertmanager.", object(key("url", "Where.", webURL()))),
-		))),
-		key("routes", "Which events go where.", listOf(object(
-			key("match", "Which.", object(
-				key("type", "Types of events.", listOf(str())),
-				key("service", "Services.", listOf(label())),
-			)),
-			key("to", "Receivers.", listOf(label())),
-		))),
+		key("stateful", "Moves only after people approve.", stateful().opt()),
 	)
 }
 

@@ -29,15 +29,7 @@ func specSchema() *schema {
 		key("clusters", "The places that serve.", mapOf(label(), cluster()).req().min(1)),
 		key("checks", "Checks that services name.", mapOf(label(), check(false))),
 		key("services", "The routed names.", mapOf(label(), service()).req()),
-		key("approvals", "How many people must sign a cutover.", mapOf(label(), object(
-			key("required", "Signatures.", integer(1, 9)),
-			key("waivers_required", "Signatures when a gate is waived.", integer(1, 9)),
-			key("from", "Roles that may sign.", listOf(label())),
-			key("proposer_may_approve", "Whether the proposer's signature counts.", boolean()),
-			key("ttl", "How long a proposal stays open.", duration(time.Minute, 7*day)),
-			key("remind", "When approvers are reminded.", listOf(duration(time.Second, 7*day))),
-			key("break_glass", "Roles that may sign in an emergency.", listOf(label())),
-		)).nothing().unless()),
+		key("approvals", "Policies that say whose signatures a cutover needs. one-person and two-person exist without being written, and keep what is not written of them.", mapOf(label(), approval())),
 		key("access", "Who may do what. Without roles: viewer, operator, approver, admin.", object(
 			key("oidc", "Sign-on of people.", object(
 				key("issuer", "URL of the provider.", webURL()),
@@ -77,7 +69,7 @@ func specSchema() *schema {
 				key("reuse", "Penalty below which it returns.", decimal(0, 1000)),
 			).nothing()),
 		)),
-		key("notify", "Who is told what.", notify().nothing().unless()),
+		key("notify", "Who is told what.", notify()),
 		key("audit", "Where the head of the audit chain is sent.", object(
 			key("sink", "A receiver.", label()),
 			key("every", "Records between two sends.", integer(1, 1_000_000)),
@@ -130,7 +122,7 @@ const longestTTL = 7 * day
 func ttlSchema(withDefaults bool) *schema {
 	return union(object(strip([]field{
 		key("normal", "Most of the time.", seconds(time.Second, longestTTL).dflt("30s")),
-		key("changing", "While a target of the service is suspect; at most normal.", seconds(time.Second, longestTTL).dflt("5s")),
+		key("changing", "While a target of the service is suspect or a cutover is open; at most normal.", seconds(time.Second, longestTTL).dflt("5s")),
 	}, withDefaults)...), seconds(time.Second, longestTTL))
 }
 

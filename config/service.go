@@ -37,7 +37,7 @@ func (b *specBuilder) services() {
 			Clusters:  pick[int]("clusters", v.child("answer"), answer),
 			Addresses: pick[int]("addresses", v.child("answer"), answer),
 		}
-		b.stateful(v, candidates)
+		b.stateful(name, s, v, candidates)
 		b.serviceWarnings(s, v, candidates)
 	})
 }
@@ -191,15 +191,6 @@ func (b *specBuilder) named(v *value, sc *scope) []*statestore.Check {
 		}
 	}
 	return out
-}
-
-// stateful checks the one reference that later needs to be right.
-func (b *specBuilder) stateful(v *value, candidates []string) {
-	if st := v.child("stateful"); st.fine() && len(candidates) > 0 {
-		if p := st.child("preferred"); p.fine() {
-			b.candidate(p, candidates)
-		}
-	}
 }
 
 // slowTTL is a TTL from which failing over is slow whatever is detected.

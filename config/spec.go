@@ -13,7 +13,7 @@ func parseSpec(texts []*text) (*Result, []FieldError) {
 	c := newCollector(texts)
 	var b *specBuilder
 	if doc := readDocument(c, texts); doc != nil {
-		b = newSpecBuilder(c, walker{c}.walk(specSchema(), doc, "", false))
+		b = newSpecBuilder(c, walker{c: c}.walk(specSchema(), doc, "", false))
 		b.build()
 	}
 	c.sorted()
@@ -32,6 +32,7 @@ type specBuilder struct {
 	records []recordPlace
 
 	defaults *value
+	policies map[string]*approvalPolicy // of approvals, the built-in ones too
 }
 
 func newSpecBuilder(c *collector, root *value) *specBuilder {
@@ -52,9 +53,11 @@ func (b *specBuilder) build() {
 	b.zones()
 	b.clusters()
 	b.checks()
+	b.access()
+	b.approvals()
 	b.services()
 	b.serviceNames()
-	b.access()
+	b.notify()
 	b.safety()
 	r := b.root.child("retention")
 	b.spec.Retention = statestore.Retention{Events: get[statestore.Duration](r, "events"), Revisions: get[int](r, "revisions")}

@@ -7,11 +7,15 @@ import (
 )
 
 // walker checks a document against a schema.
-type walker struct{ c *collector }
+type walker struct {
+	c       *collector
+	private bool // what stands here is not shown
+}
 
 // walk returns what stands at n, which may be marked bad, reporting everything
 // wrong in it. Inside an idle place nothing more is noted.
 func (w walker) walk(s *schema, n *node, path string, idle bool) *value {
+	w.private = w.private || s.private
 	if s.kind == unionKind {
 		f := s.form(n)
 		if f == nil {
@@ -49,8 +53,16 @@ func (w walker) walk(s *schema, n *node, path string, idle bool) *value {
 	return v
 }
 
+// shown is what a message says that stands there.
+func (w walker) shown(text string) string {
+	if w.private {
+		return "something else"
+	}
+	return text
+}
+
 func (w walker) wrong(s *schema, n *node, path string) *value {
-	w.c.errorf(n.at, path, "must be %s, is %s", s.wanted(), n.describe())
+	w.c.errorf(n.at, path, "must be %s, is %s", s.wanted(), w.shown(n.describe()))
 	return &value{s: s, path: path, at: n.at, given: true, bad: true}
 }
 
@@ -64,7 +76,7 @@ func (w walker) scalar(v *value, n *node, idle bool) *value {
 		if slices.Contains(s.tags, "!!str") && n.tag != "!!null" && len(s.tags) == 1 && s.typ == "string" {
 			hint = "; put it in quotes"
 		}
-		w.c.errorf(n.at, v.path, "must be %s, is %s%s", s.must, n.describe(), hint)
+		w.c.errorf(n.at, v.path, "must be %s, is %s%s", s.must, w.shown(n.describe()), hint)
 		v.bad = true
 		return v
 	}
@@ -74,7 +86,7 @@ func (w walker) scalar(v *value, n *node, idle bool) *value {
 		if n.tag == "!!str" && (s.bounds == "" || strings.HasPrefix(must, "be "+s.must)) {
 			shown = quote(n.text)
 		}
-		w.c.errorf(n.at, v.path, "must %s, is %s", must, shown)
+		w.c.errorf(n.at, v.path, "must %s, is %s", must, w.shown(shown))
 		v.bad = true
 		return v
 	}
