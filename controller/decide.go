@@ -57,7 +57,7 @@ func (c *Controller) round(ctx context.Context, st *statestore.State, back map[s
 	next := replan
 	var ready []policy.Proposal
 	planned := map[string]bool{}
-	for _, p := range policy.Plan(st) {
+	for _, p := range policy.Plan(st, policy.Waits{}) {
 		key := keyOf(p)
 		planned[key] = true
 		if h, waits := back[key]; waits && h.until > now {

@@ -28,6 +28,15 @@ type Move struct {
 	Service string
 	To      string
 	Kind    statestore.CutoverKind
+
+	// Automatic says that nobody asked for it: the cool-down holds then for an
+	// emergency too.
+	Automatic bool
+}
+
+// moveOf returns what a cutover moves.
+func moveOf(co *statestore.Cutover) Move {
+	return Move{Service: co.Service, To: co.Destination, Kind: co.Kind, Automatic: co.Proposer == Automation}
 }
 
 // Waits is what the leader has measured on its own monotonic clock, because waits
@@ -40,4 +49,40 @@ type Waits struct {
 	// Acknowledged are the members that have stopped answering with the source of a
 	// cutover that is under way, by cutover id.
 	Acknowledged map[string][]string
+}
+
+// Evidence returns what an approval of the move would be about: the state's facts
+// and the class of each gate. A move without a destination gets the one that
+// policy chooses. It is zero for a move that is impossible.
+func Evidence(st *statestore.State, m Move) statestore.Evidence {
+	m = destined(st, m)
+	ev, err := st.Facts(m.Service, m.Kind, m.To)
+	if err != nil {
+		return statestore.Evidence{}
+	}
+	for _, g := range judge(st, m) {
+		ev.Gates = append(ev.Gates, statestore.GateResult{Gate: g.Name, Class: g.Class})
+	}
+	return ev
+}
+
+// Waiting returns the members that have to stop answering with the source before
+// the cutover can be published, sorted: all but those that have acknowledged and
+// those that people named in what they signed. It is empty for one that is not
+// under way.
+func Waiting(st *statestore.State, co *statestore.Cutover, acknowledged []string) []string {
+	if co.Phase != statestore.Fencing {
+		return nil
+	}
+	return st.Waiting(co, acknowledged)
+}
+
+// G4Enforced reports whether something makes sure that only one side of the
+// service takes writes: a fence or a writer lease. None can be configured yet, so
+// a person has to waive source_fenced each time.
+func G4Enforced(*statestore.Service) bool { return false }
+
+// LossText says, for people, how much data the cutover may lose.
+func LossText(_ *statestore.State, co *statestore.Cutover) string {
+	return "not known: no lag is measured from " + co.Source + " to " + co.Destination
 }

@@ -18,9 +18,12 @@ import (
 // nobody froze the service. When taking clusters out would exceed the change
 // budget, the rest of the plan is a freeze: many clusters lost at once is more
 // often a fault of the checks than of the clusters, and a person has to look (G11).
-func Plan(st *statestore.State) []Proposal {
+//
+// Stateful services are moved by nobody here: automation proposes a cutover of one
+// whose active side is gone for long enough, and walks those that people approved.
+func Plan(st *statestore.State, waits Waits) []Proposal {
 	ended, carried := expiries(st)
-	plan := slices.Concat(ended, rotations(st, carried))
+	plan := slices.Concat(ended, rotations(st, carried), cutovers(st, waits))
 	slices.SortStableFunc(plan, func(a, b Proposal) int {
 		return cmp.Or(cmp.Compare(a.Command.Kind(), b.Command.Kind()), strings.Compare(a.Subject, b.Subject))
 	})
@@ -122,6 +125,9 @@ func BudgetFreeze(st *statestore.State, clusters []string) Proposal {
 // lost returns the clusters that the change takes out of a family, by name. One
 // that is drained leaves because a person said so and is no loss.
 func lost(st *statestore.State, rc statestore.RotationChange, before statestore.Rotation) []string {
+	if ss := st.Services[rc.Service]; ss != nil && ss.Ownership != nil {
+		return nil // its one cluster changes by a cutover only, which people count
+	}
 	var out []string
 	for _, p := range []struct{ now, before statestore.Pool }{{rc.V4, before.V4}, {rc.V6, before.V6}} {
 		for _, s := range p.before.Shares {

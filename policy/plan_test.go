@@ -17,8 +17,8 @@ import (
 )
 
 func TestSettledStatePlansNothing(t *testing.T) {
-	require.Empty(t, Plan(upWorld(t).st()))
-	require.Empty(t, Plan(statestore.NewStore().State()))
+	require.Empty(t, Plan(upWorld(t).st(), Waits{}))
+	require.Empty(t, Plan(statestore.NewStore().State(), Waits{}))
 }
 
 func TestFrozenPlansNothing(t *testing.T) {
@@ -26,16 +26,16 @@ func TestFrozenPlansNothing(t *testing.T) {
 		w := upWorld(t)
 		w.do(statestore.FreezeService{Service: service, Reason: "change window"})
 		w.all(health.Down, "eu")
-		require.Empty(t, Plan(w.st()), "frozen: %q", service)
+		require.Empty(t, Plan(w.st(), Waits{}), "frozen: %q", service)
 		w.do(statestore.ThawService{Service: service})
-		require.Len(t, Plan(w.st()), 1, "thawed: %q", service)
+		require.Len(t, Plan(w.st(), Waits{}), 1, "thawed: %q", service)
 	}
 }
 
 func TestLoneObserverChangesNothingAndIsNamed(t *testing.T) { // G1
 	w := upWorld(t)
 	w.vote("ap-1", health.Down, "eu")
-	require.Empty(t, Plan(w.st()))
+	require.Empty(t, Plan(w.st(), Waits{}))
 	ds := Disagreements(w.st())
 	require.Len(t, ds, 1)
 	require.Equal(t, health.ObserverID("ap-1"), ds[0].Observer)
@@ -43,7 +43,7 @@ func TestLoneObserverChangesNothingAndIsNamed(t *testing.T) { // G1
 	require.Equal(t, []health.Side{health.Down, health.Up}, []health.Side{ds[0].Side, ds[0].Verdict})
 
 	w.vote("us-1", health.Down, "eu")
-	plan := Plan(w.st())
+	plan := Plan(w.st(), Waits{})
 	require.Len(t, plan, 1, "two regions of three do turn it")
 	require.Equal(t, "services/web", plan[0].Subject)
 	require.Equal(t, []string{"eu-1"}, observers(Disagreements(w.st())), "now the one that still sees it up is odd")
@@ -68,7 +68,7 @@ func TestUnrelatedChangesVoidNoPlan(t *testing.T) {
 	other := func(sp *statestore.Spec) { sp.Services["api"] = testService("api") }
 	w := upWorld(t, other)
 	w.all(health.Down, "eu")
-	plan := Plan(w.st())
+	plan := Plan(w.st(), Waits{})
 	require.Len(t, plan, 2)
 	for _, p := range plan { // one is committed, the other still holds
 		w.do(p.Command)
@@ -78,28 +78,28 @@ func TestUnrelatedChangesVoidNoPlan(t *testing.T) {
 func TestAPlanOfAnOlderStateIsRefused(t *testing.T) {
 	w := upWorld(t)
 	w.all(health.Down, "eu")
-	plan := Plan(w.st())
+	plan := Plan(w.st(), Waits{})
 	w.all(health.Up, "eu")
 	require.ErrorIs(t, w.try(plan[0].Command), statestore.ErrStale)
-	require.Empty(t, Plan(w.st()))
+	require.Empty(t, Plan(w.st(), Waits{}))
 }
 
 func TestDrainsAndFreezesEndByThemselves(t *testing.T) {
 	w := upWorld(t)
 	w.do(statestore.DrainCluster{Cluster: "eu", Reason: "upgrade", For: 5 * time.Second, Rotations: DrainRotations(w.st(), "eu", nil)})
 	w.do(statestore.FreezeService{Reason: "change window", For: 8 * time.Second})
-	require.Empty(t, Plan(w.st()))
+	require.Empty(t, Plan(w.st(), Waits{}))
 	for range 4 {
 		w.do(statestore.Tick{}) // one second each
 	}
-	plan := Plan(w.st())
+	plan := Plan(w.st(), Waits{})
 	require.Len(t, plan, 1, "the drain is over, the freeze is not")
 	undrain := plan[0].Command.(statestore.UndrainCluster)
 	require.Empty(t, undrain.Rotations, "while frozen answers stay")
 	w.do(undrain)
 	got, _ := w.pool("web")
 	require.Equal(t, []string{"ap", "us"}, got)
-	require.Empty(t, Plan(w.st()))
+	require.Empty(t, Plan(w.st(), Waits{}))
 	for range 4 {
 		w.do(statestore.Tick{})
 	}
@@ -113,7 +113,7 @@ func TestAnEndedDrainCarriesItsRotations(t *testing.T) {
 	w := upWorld(t)
 	w.do(statestore.DrainCluster{Cluster: "eu", Reason: "upgrade", For: time.Second, Rotations: DrainRotations(w.st(), "eu", nil)})
 	w.do(statestore.Tick{})
-	plan := Plan(w.st())
+	plan := Plan(w.st(), Waits{})
 	require.Len(t, plan, 1)
 	require.Len(t, plan[0].Command.(statestore.UndrainCluster).Rotations, 1)
 }
@@ -151,7 +151,7 @@ func TestTheBudgetCountsCausesAndFreezes(t *testing.T) { // G11
 	require.NotNil(t, f, "six clusters within the window, the budget is four")
 	require.Contains(t, f.Reason, "the budget is 4")
 	require.Len(t, w.st().Losses, 4, "what the budget covers is done")
-	require.Empty(t, Plan(w.st()))
+	require.Empty(t, Plan(w.st(), Waits{}))
 }
 
 func TestAPersonsThawGrantsANewBudget(t *testing.T) {
@@ -180,7 +180,7 @@ func TestTheFreezeNamesTheClusters(t *testing.T) {
 	w.all(health.Up, sortedKeys(w.st().Spec.Clusters)...)
 	w.settle()
 	w.all(health.Down, "c00", "c02", "c04", "c06", "c08")
-	plan := Plan(w.st())
+	plan := Plan(w.st(), Waits{})
 	last := plan[len(plan)-1]
 	require.Equal(t, statestore.KindFreeze, last.Command.Kind())
 	require.Equal(t, "automation stopped: c00, c02, c04, c06, c08 would be out within 10m0s, the budget is 4; look, then thaw", last.Reason)
@@ -193,14 +193,14 @@ func TestPlanIsDeterministic(t *testing.T) { // G15
 	w.all(health.Up, sortedKeys(spec.Clusters)...)
 	w.do(statestore.FreezeService{Service: "s29", Reason: "test", For: time.Second})
 	w.all(health.Down, "c00", "c03", "c07", "c11", "c20")
-	require.True(t, slices.IsSortedFunc(Plan(w.st()), func(a, b Proposal) int {
+	require.True(t, slices.IsSortedFunc(Plan(w.st(), Waits{}), func(a, b Proposal) int {
 		return cmp.Or(cmp.Compare(a.Command.Kind(), b.Command.Kind()), cmp.Compare(a.Subject, b.Subject))
 	}))
-	first, err := json.Marshal(Plan(w.st()))
+	first, err := json.Marshal(Plan(w.st(), Waits{}))
 	require.NoError(t, err)
 	require.Greater(t, len(first), 1000)
 	for range 20 {
-		again, err := json.Marshal(Plan(w.st()))
+		again, err := json.Marshal(Plan(w.st(), Waits{}))
 		require.NoError(t, err)
 		require.Equal(t, string(first), string(again))
 	}
@@ -257,7 +257,7 @@ func TestPlansReachAFixedPoint(t *testing.T) {
 				}
 			}
 			before := w.st()
-			for _, p := range Plan(before) {
+			for _, p := range Plan(before, Waits{}) {
 				if r, rotates := p.Command.(statestore.Rotate); rotates {
 					_, frozen := before.Frozen(r.Service)
 					require.False(t, frozen, "a frozen service is rotated")

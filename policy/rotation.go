@@ -130,6 +130,13 @@ func (v view) weights(service string, candidates []string) map[string]int {
 // rotation returns what the service should answer with.
 func (v view) rotation(service string) statestore.RotationChange {
 	last := v.last(service)
+	if active := v.active(service); active != "" {
+		rc := v.pinned(service, active)
+		if !sameRotation(rc, last) {
+			rc.Reason = v.why(rc, v.order(service), last)
+		}
+		return rc
+	}
 	order := v.order(service)
 	weights := v.weights(service, order)
 	rc := statestore.RotationChange{
@@ -141,6 +148,36 @@ func (v view) rotation(service string) statestore.RotationChange {
 		rc.Reason = v.why(rc, order, last)
 	}
 	return rc
+}
+
+// active returns the one cluster that a stateful service answers with: its active
+// side, or the preferred one of a service that becomes stateful. It is empty for a
+// stateless service.
+func (v view) active(service string) string {
+	svc := v.spec.Services[service]
+	if svc == nil || svc.Stateful == nil {
+		return ""
+	}
+	if ss := v.st.Services[service]; ss != nil && ss.Ownership != nil {
+		return ss.Ownership.Active
+	}
+	return svc.Stateful.Preferred
+}
+
+// pinned returns the rotation that names one cluster only, whatever its state and
+// its drains: the endpoints that are up, or all of them when none is.
+func (v view) pinned(service, cluster string) statestore.RotationChange {
+	pool := func(family func(netip.Addr) bool) statestore.Pool {
+		weights := map[string]int{cluster: 1}
+		up := v.shares([]string{cluster}, weights, func(c string, a netip.Addr) bool {
+			return family(a) && v.verdict(health.Target{Service: service, Cluster: c, Endpoint: a}).Side == health.Up
+		})
+		if len(up) > 0 {
+			return statestore.Pool{Shares: up}
+		}
+		return statestore.Pool{Shares: v.shares([]string{cluster}, weights, func(_ string, a netip.Addr) bool { return family(a) })}
+	}
+	return statestore.RotationChange{Service: service, V4: pool(netip.Addr.Is4), V6: pool(netip.Addr.Is6)}
 }
 
 // pool returns one family's pool: the undrained candidates with an endpoint that

@@ -113,7 +113,7 @@ func (w *world) all(side health.Side, clusters ...string) {
 func (w *world) settle() int {
 	w.t.Helper()
 	for round := range 10 {
-		plan := Plan(w.st())
+		plan := Plan(w.st(), Waits{})
 		if len(plan) == 0 {
 			return round
 		}
@@ -123,7 +123,7 @@ func (w *world) settle() int {
 			}
 		}
 	}
-	require.Fail(w.t, "the plan has no end", "%+v", Plan(w.st()))
+	require.Fail(w.t, "the plan has no end", "%+v", Plan(w.st(), Waits{}))
 	return 0
 }
 

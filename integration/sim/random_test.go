@@ -70,7 +70,7 @@ func (c *chaos) run(d time.Duration) {
 					return false
 				}
 			}
-			return n.counting() == len(c.i.nodes) && len(policy.Plan(n.view.State())) == 0
+			return n.counting() == len(c.i.nodes) && len(policy.Plan(n.view.State(), policy.Waits{})) == 0
 		})
 	})
 	c.i.settle()
