@@ -126,42 +126,50 @@ func TestStatefulTraces(t *testing.T) {
 		state, answer Step
 	}{
 		{
-			"up", ownedState(), Local{},
+			"up", ownedState(),
+			Local{},
 			Step{"state", "active is eu, epoch 12", ""},
 			Step{"answer", "A 192.0.2.10, 192.0.2.11  TTL 30", "a stateful name keeps its active side until a cutover is done"},
 		},
 		{
-			"down, before a proposal", down(ownedState()), Local{},
+			"down, before a proposal", down(ownedState()),
+			Local{},
 			Step{"state", "active is eu, epoch 12", "verdict down, but moves need approval"},
 			Step{"answer", "A 192.0.2.10, 192.0.2.11  TTL 30", "a stateful name keeps its active side until a cutover is done"},
 		},
 		{
-			"down, with a proposal", down(owned(func(o *statestore.Ownership) { o.Open = "CUT-17" })), Local{},
+			"down, with a proposal", down(owned(func(o *statestore.Ownership) { o.Open = "CUT-17" })),
+			Local{},
 			Step{"state", "active is eu, epoch 12", "verdict down, but moves need approval (CUT-17)"},
 			Step{"answer", "A 192.0.2.10, 192.0.2.11  TTL 5 (changing)", "a stateful name keeps its active side until a cutover is done"},
 		},
 		{
-			"planned", owned(func(o *statestore.Ownership) { o.Open = "CUT-17" }), Local{},
+			"planned", owned(func(o *statestore.Ownership) { o.Open = "CUT-17" }),
+			Local{},
 			Step{"state", "active is eu, epoch 12", "CUT-17 is open"},
 			Step{"answer", "A 192.0.2.10, 192.0.2.11  TTL 5 (changing)", "a stateful name keeps its active side until a cutover is done"},
 		},
 		{
-			"moving", owned(func(o *statestore.Ownership) { o.Open, o.Next = "CUT-17", 13 }), Local{},
+			"moving", owned(func(o *statestore.Ownership) { o.Open, o.Next = "CUT-17", 13 }),
+			Local{},
 			Step{"state", "active was eu, epoch 12 -> 13", "a cutover is under way: CUT-17; nobody is answered until it is published"},
 			Step{"answer", "SERVFAIL", "while_moving: servfail"},
 		},
 		{
-			"withheld", ownedState(), Local{Withheld: map[string]string{"db": "epoch 12 is not on disk"}},
+			"withheld", ownedState(),
+			Local{Withheld: map[string]string{"db": "epoch 12 is not on disk"}},
 			Step{"state", "active is eu, epoch 12", "withheld on this node: epoch 12 is not on disk"},
 			Step{"answer", "SERVFAIL", "withheld on this node"},
 		},
 		{
-			"unconfirmed and known", owned(func(o *statestore.Ownership) { o.Unconfirmed = true }), Local{Active: map[string]string{"db": "us"}},
+			"unconfirmed and known", owned(func(o *statestore.Ownership) { o.Unconfirmed = true }),
+			Local{Active: map[string]string{"db": "us"}},
 			Step{"state", "unconfirmed since a recovery; this node last answered with us", "a person must name the active side: quorate thaw db --active CLUSTER"},
 			Step{"answer", "A 198.51.100.10  TTL 30", "a stateful name keeps its active side until a cutover is done"},
 		},
 		{
-			"unconfirmed and unknown", owned(func(o *statestore.Ownership) { o.Unconfirmed = true }), Local{},
+			"unconfirmed and unknown", owned(func(o *statestore.Ownership) { o.Unconfirmed = true }),
+			Local{},
 			Step{"state", "unconfirmed since a recovery; the recovered state says eu, epoch 12", "a person must name the active side: quorate thaw db --active CLUSTER"},
 			Step{"answer", "A 192.0.2.10, 192.0.2.11  TTL 30", "a stateful name keeps its active side until a cutover is done"},
 		},
@@ -216,7 +224,10 @@ func TestEpochsSayHowFarATableIs(t *testing.T) {
 func TestUpdateFollowsWhatTheNodeKnows(t *testing.T) {
 	st := owned(func(o *statestore.Ownership) { o.Unconfirmed = true })
 	locals := []Local{
-		{}, {Withheld: map[string]string{"db": "disk"}}, {Active: map[string]string{"db": "us"}}, {Active: map[string]string{"db": "eu"}},
+		{},
+		{Withheld: map[string]string{"db": "disk"}},
+		{Active: map[string]string{"db": "us"}},
+		{Active: map[string]string{"db": "eu"}},
 		{Withheld: map[string]string{"db": "other"}, Active: map[string]string{"db": "us"}},
 	}
 	table := compile(t, st)

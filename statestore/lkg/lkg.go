@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorate/quorate/statestore"
@@ -75,8 +76,9 @@ type File struct {
 	broken  bool // the journal may have a hole or a torn end: write a base instead
 	owed    bool // the last write failed and must be tried again
 
-	floorMu sync.Mutex
+	floorMu sync.Mutex // held while the floor is written
 	floor   floorFile
+	durable atomic.Pointer[Floor] // as it is on disk
 }
 
 // life tells histories of entries apart: within one, an index means one entry.
@@ -98,9 +100,11 @@ func Open(dir string, log *slog.Logger) (*File, error) {
 	// Nothing is ever appended behind a record that may be torn: the first write is
 	// a base.
 	f := &File{dir: dir, log: log, limit: journalLimit, wake: make(chan struct{}, 1), broken: true}
-	if err := f.floor.open(filepath.Join(dir, floorName)); err != nil {
+	floor, err := f.floor.open(filepath.Join(dir, floorName))
+	if err != nil {
 		return nil, fmt.Errorf("open last known good state: %w", err)
 	}
+	f.durable.Store(floor)
 	return f, nil
 }
 

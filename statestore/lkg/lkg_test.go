@@ -277,31 +277,6 @@ func TestRunThatIsToldToEndStillWritesWhatWaits(t *testing.T) {
 	require.Equal(t, r.store.State().Hash(), r.reload().Hash())
 }
 
-func TestFloor(t *testing.T) {
-	r := newRig(t)
-	require.Equal(t, Floor{}, r.file.Floor())
-	info, err := os.Stat(r.path(floorName))
-	require.NoError(t, err)
-	require.NoError(t, r.file.SetFloor(Floor{Generation: 2}))
-	require.NoError(t, r.file.SetFloor(Floor{Generation: 3}))
-	require.Error(t, r.file.SetFloor(Floor{Generation: 2}), "the floor never sinks")
-	after, err := os.Stat(r.path(floorName))
-	require.NoError(t, err)
-	require.Equal(t, info.Size(), after.Size(), "raising it takes no space")
-
-	require.Equal(t, Floor{Generation: 3}, r.open().Floor())
-	data, err := os.ReadFile(r.path(floorName))
-	require.NoError(t, err)
-	torn := r.file.floor.slot
-	data[torn*slotSize+20] ^= 1
-	require.NoError(t, os.WriteFile(r.path(floorName), data, 0o600))
-	require.Equal(t, Floor{Generation: 2}, r.open().Floor(), "a torn write leaves the slot before")
-	data[(1-torn)*slotSize+20] ^= 1
-	require.NoError(t, os.WriteFile(r.path(floorName), data, 0o600))
-	_, err = Open(r.dir, nil)
-	require.ErrorContains(t, err, "both slots are damaged")
-}
-
 func TestG2NothingBelowTheFloorIsLoaded(t *testing.T) {
 	r := newRig(t)
 	r.apply(2)
