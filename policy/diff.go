@@ -22,6 +22,7 @@ func DiffSpec(st *statestore.State, spec *statestore.Spec) Diff {
 	}
 	for _, c := range d.Changes {
 		d.raise(classOf(c))
+		d.raise(statefulClass(st, spec, c))
 	}
 	next := view{st: st, spec: spec}
 	for _, im := range next.impacts(sortedKeys(spec.Services)) {
@@ -29,6 +30,9 @@ func DiffSpec(st *statestore.State, spec *statestore.Spec) Diff {
 		switch {
 		case im.Moves:
 			d.raise(ClassAnswers)
+			if spec.Services[im.Service].Stateful != nil {
+				d.raise(ClassStateful)
+			}
 		case old != nil && old.TTL != spec.Services[im.Service].TTL:
 			d.raise(ClassTTL)
 		default:

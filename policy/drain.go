@@ -40,8 +40,8 @@ func CheckDrain(st *statestore.State, cluster string, services []string) []Block
 	before := view{st: st, spec: st.Spec}
 	after := view{st: st, spec: st.Spec, drains: drainOverlay(st, cluster, services)}
 	for _, service := range servicesOf(st, cluster) {
-		if !after.drained(cluster, service) || before.drained(cluster, service) {
-			continue
+		if !after.drained(cluster, service) || before.drained(cluster, service) || before.active(service) != "" {
+			continue // a drain moves no stateful service
 		}
 		// Unjudged clusters would answer in its place, but nobody knows that they can.
 		left := slices.DeleteFunc(before.serving(service), func(c string) bool { return c == cluster })
@@ -86,11 +86,18 @@ func UndrainRotations(st *statestore.State, cluster string) []statestore.Rotatio
 }
 
 // DrainImpact returns what draining the cluster does to each service it is a
-// candidate of and that the drain covers.
+// candidate of and that the drain covers. The active side of a stateful service
+// stays where it is.
 func DrainImpact(st *statestore.State, cluster string, services []string) []Impact {
 	v := view{st: st, spec: st.Spec, drains: drainOverlay(st, cluster, services)}
 	covered := slices.DeleteFunc(servicesOf(st, cluster), func(s string) bool { return !v.drained(cluster, s) })
-	return v.impacts(covered)
+	out := v.impacts(covered)
+	for i, im := range out {
+		if v.active(im.Service) != "" {
+			out[i].Warnings = append(im.Warnings, v.stays(im.Service, cluster))
+		}
+	}
+	return out
 }
 
 // UndrainImpact returns what bringing the cluster back does.

@@ -27,6 +27,7 @@ func CheckSpec(st *statestore.State, spec *statestore.Spec) Findings {
 		f.nameServers(&next)
 	}
 	f.floor(st, spec)
+	f.stateful(st, spec)
 	f.identity(st.Spec, spec)
 	return f
 }
