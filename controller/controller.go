@@ -1,5 +1,6 @@
 // Package controller is the leader's loop: it keeps the leases of observers,
-// stores their votes in batches, and commits what policy concludes.
+// stores their votes in batches, measures waits, hears which nodes have stopped
+// answering with the source of a cutover, and commits what policy concludes.
 //
 // It runs only on a leader that has passed a barrier, and every round starts from
 // a fresh read of the state, so that a missed signal costs time and never a wrong
@@ -108,7 +109,8 @@ func (c *Controller) Run(ctx context.Context, term uint64) error {
 	for _, duty := range c.cfg.Duties {
 		wg.Go(func() { duty(ctx) })
 	}
-	c.decide(ctx)
+	wg.Go(func() { c.keepWaits(ctx, t) })
+	c.decide(ctx, t)
 	return nil
 }
 

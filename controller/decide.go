@@ -36,15 +36,16 @@ type held struct {
 }
 
 // decide commits what policy plans, until ctx is done.
-func (c *Controller) decide(ctx context.Context) {
+func (c *Controller) decide(ctx context.Context, t *tenure) {
 	back := map[string]held{} // by keyOf
 	for ctx.Err() == nil {
 		changed := c.cfg.Store.Changed() // before State, so that nothing is missed
-		next := c.round(ctx, c.cfg.Store.State(), back)
+		next := c.round(ctx, t, back)
 		timer := time.NewTimer(next)
 		select {
 		case <-ctx.Done():
 		case <-changed:
+		case <-t.plan:
 		case <-timer.C:
 		}
 		timer.Stop()
@@ -52,12 +53,13 @@ func (c *Controller) decide(ctx context.Context) {
 }
 
 // round commits one plan and returns how long the loop may sleep at most.
-func (c *Controller) round(ctx context.Context, st *statestore.State, back map[string]held) time.Duration {
+func (c *Controller) round(ctx context.Context, t *tenure, back map[string]held) time.Duration {
+	st := c.cfg.Store.State()
+	waits, next := t.waits(st)
 	now := c.cfg.Clock()
-	next := replan
 	var ready []policy.Proposal
 	planned := map[string]bool{}
-	for _, p := range policy.Plan(st, policy.Waits{}) {
+	for _, p := range policy.Plan(st, waits) {
 		key := keyOf(p)
 		planned[key] = true
 		if h, waits := back[key]; waits && h.until > now {

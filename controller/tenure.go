@@ -9,12 +9,14 @@ import (
 	"github.com/quorate/quorate/statestore"
 )
 
-// tenure is what one leadership knows of the observers.
+// tenure is what one leadership knows of the observers, of active sides and of
+// who has stopped answering with them.
 type tenure struct {
 	term  uint64
 	lease time.Duration
 	clock func() time.Duration
 	wake  chan struct{} // holds one: something to flush
+	plan  chan struct{} // holds one: something to decide
 
 	mu      sync.Mutex
 	ended   bool
@@ -25,6 +27,10 @@ type tenure struct {
 	begin   time.Duration              // of the tenure, or of the end of the last stall
 	queue   []*pending
 	confirm map[health.ObserverID]uint64
+
+	looked time.Duration                // at active sides, last
+	down   map[string]time.Duration     // since when the active side of a service is unwell
+	acks   map[string]map[string]uint64 // epoch by member and cutover
 }
 
 // pending is a batch on its way into the log. done closes once err is set.
@@ -35,7 +41,11 @@ type pending struct {
 }
 
 func newTenure(term uint64, lease time.Duration, clock func() time.Duration, firstNonce uint64) *tenure {
-	t := &tenure{term: term, lease: lease, clock: clock, wake: make(chan struct{}, 1), nonce: firstNonce}
+	t := &tenure{
+		term: term, lease: lease, clock: clock, nonce: firstNonce,
+		wake: make(chan struct{}, 1), plan: make(chan struct{}, 1),
+		looked: clock(), down: map[string]time.Duration{}, acks: map[string]map[string]uint64{},
+	}
 	t.resetLocked()
 	return t
 }
