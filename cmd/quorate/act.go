@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,7 +16,10 @@ import (
 
 // actCommands change what is answered, by a person's decision.
 func (c *cli) actCommands() []*cobra.Command {
-	return []*cobra.Command{c.drainCommand(), c.undrainCommand(), c.freezeCommand(), c.thawCommand()}
+	return []*cobra.Command{
+		c.cutoverCommand(), c.approveCommand(""), c.rejectCommand(""), c.failbackCommand(),
+		c.drainCommand(), c.undrainCommand(), c.freezeCommand(), c.thawCommand(),
+	}
 }
 
 // act are the flags that every act has.
@@ -120,21 +124,44 @@ func (c *cli) freezeCommand() *cobra.Command {
 }
 
 func (c *cli) thawCommand() *cobra.Command {
-	var a act
+	var (
+		a      act
+		active string
+	)
 	cmd := &cobra.Command{
 		Use:   "thaw [SERVICE]",
-		Short: "Let automation go on",
+		Short: "Let automation go on, or confirm an active side",
+		Long: `After a restore or a recovery nobody knows whether the last move of a stateful
+service was lost. thaw SERVICE --active CLUSTER says which side is active; look at
+the databases first. It makes a new epoch.`,
 		Example: `  quorate thaw web
-  quorate thaw --reason "maintenance over"`,
+  quorate thaw orders-db --active us --reason "us takes the writes" --confirm orders-db`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			service := strings.Join(args, "")
+			if active != "" {
+				if service == "" {
+					return usageError(errors.New("thaw --active needs SERVICE: whose active side is it?"))
+				}
+				if err := requireReason(a.reason, "thaw --active"); err != nil {
+					return err
+				}
+				if !a.dryRun {
+					question := fmt.Sprintf("%s will answer with %s. If another side has taken writes since, they are lost. Type the service name:", service, active)
+					if err := c.confirm(a.confirm, service, question); err != nil {
+						return err
+					}
+				}
+			}
 			return c.doAct(cmd, client.Request{
 				Method: http.MethodDelete, Path: "/freeze",
-				Body: apitype.ThawRequest{Service: strings.Join(args, ""), Reason: a.reason, DryRun: a.dryRun},
+				Body: apitype.ThawRequest{Service: service, Active: active, Reason: a.reason, DryRun: a.dryRun},
 			})
 		},
 	}
 	a.flags(cmd)
+	cmd.Flags().StringVar(&active, "active", "", "the side that is active, of a service that is not confirmed")
+	cmd.Flags().StringVar(&a.confirm, "confirm", "", "with --active: the service's name, instead of typing it")
 	return cmd
 }
 

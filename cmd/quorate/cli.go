@@ -27,6 +27,8 @@ type cli struct {
 	out io.Writer // data
 	err io.Writer // talk
 
+	person bool // someone is at a terminal and can be asked
+
 	addr      string
 	context   string
 	tokenFile string
@@ -44,7 +46,7 @@ func (c *cli) addGlobalFlags(root *cobra.Command) {
 	f.StringVar(&c.tokenFile, "token-file", "", "file with the bearer token (QUORATE_TOKEN_FILE)")
 	f.StringVar(&c.caFile, "ca-file", "", "PEM that vouches for https addresses (QUORATE_CA_FILE)")
 	f.StringVar(&c.as, "as", "", "user of the demo to act as; in the demo only")
-	f.StringVarP(&c.output, "output", "o", "table", "table, json or jsonl")
+	f.StringVarP(&c.output, "output", "o", "table", "table, json, jsonl, yaml or name")
 	f.StringVar(&c.key, "idempotency-key", "", "repeat a write under the key it was first sent with")
 	f.DurationVar(&c.timeout, "timeout", client.DefaultTimeout, "how long one call may take")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
@@ -55,10 +57,10 @@ func (c *cli) addGlobalFlags(root *cobra.Command) {
 			return usageError(fmt.Errorf("--timeout must be a duration above 0 such as 20s, is %s", c.timeout))
 		}
 		switch c.output {
-		case "table", "json", "jsonl":
+		case "table", "json", "jsonl", "yaml", "name":
 			return nil
 		}
-		return usageError(fmt.Errorf("--output must be table, json or jsonl, is %q", c.output))
+		return usageError(fmt.Errorf("--output must be table, json, jsonl, yaml or name, is %q", c.output))
 	}
 }
 
@@ -168,15 +170,18 @@ func (c *cli) noteStale(m client.Meta) {
 	}
 }
 
-// tty reports whether a person can be asked.
-func (c *cli) tty() bool {
-	in, ok := c.in.(*os.File)
+// terminal reports whether a person reads what is said and can answer.
+func terminal(stdin io.Reader, stderr io.Writer) bool {
+	in, ok := stdin.(*os.File)
 	if !ok {
 		return false
 	}
-	out, ok := c.err.(*os.File)
+	out, ok := stderr.(*os.File)
 	return ok && term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd()))
 }
+
+// tty reports whether a person can be asked.
+func (c *cli) tty() bool { return c.person }
 
 // errNotConfirmed is returned when a person typed something else.
 var errNotConfirmed = errors.New("not confirmed; nothing was done")

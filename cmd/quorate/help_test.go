@@ -16,7 +16,7 @@ import (
 // helpVerbs are the words a help line may start with.
 var helpVerbs = []string{
 	"Answer", "Ask", "Bring", "Check", "Cut", "Drop", "End", "Explain", "Let", "List", "Look", "Make", "Print", "Query",
-	"Remove", "Revoke", "Run", "Save", "Show", "Start", "Stop", "Switch", "Take", "Undo", "Verify", "Write",
+	"Propose", "Reject", "Remove", "Revoke", "Run", "Save", "Show", "Sign", "Start", "Stop", "Switch", "Take", "Undo", "Verify", "Write",
 }
 
 func newCLI() *cli { return &cli{in: strings.NewReader(""), out: io.Discard, err: io.Discard} }

@@ -233,36 +233,3 @@ func explainTable(w io.Writer, items []apitype.Explanation) {
 		fmt.Fprintf(w, "=> %s %s %s  TTL %d\n", e.Rcode, e.Type, orDash(strings.Join(e.Answers, " ")), e.TTL)
 	}
 }
-
-func (c *cli) historyCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "history [SERVICE]",
-		Short: "Show what moved answers, when and why",
-		Example: `  quorate history
-  quorate history web`,
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			query := url.Values{}
-			if len(args) == 1 {
-				query.Set("service", args[0])
-			}
-			env, err := get[apitype.Event](cmd.Context(), c, "/history", query)
-			if err != nil {
-				return err
-			}
-			return show(c, env, eventsTable)
-		},
-	}
-}
-
-func eventsTable(w io.Writer, events []apitype.Event) {
-	rows := make([][]string, 0, len(events))
-	for _, e := range events {
-		rows = append(rows, eventRow(e))
-	}
-	columns(w, "INDEX WHEN BY TYPE WHAT", rows)
-}
-
-func eventRow(e apitype.Event) []string {
-	return []string{fmt.Sprint(e.Index), stamp(e.Wall), e.Actor, e.Type, e.Text}
-}

@@ -30,12 +30,17 @@ func main() {
 
 // run is main with its surroundings handed in; it returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	c := &cli{in: stdin, out: stdout, err: stderr}
+	c := &cli{in: stdin, out: stdout, err: stderr, person: terminal(stdin, stderr)}
+	return c.run(ctx, args)
+}
+
+// run does what the arguments say and returns the exit code.
+func (c *cli) run(ctx context.Context, args []string) int {
 	root := c.root()
 	root.SetArgs(args)
-	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetIn(c.in)
+	root.SetOut(c.out)
+	root.SetErr(c.err)
 	ran, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return client.ExitOK
@@ -46,7 +51,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	var quiet quietError
 	if !errors.As(err, &quiet) {
-		tell(stderr, ran, err)
+		tell(c.err, ran, err)
 	}
 	return code
 }

@@ -3,18 +3,21 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 	"unicode"
 
 	"github.com/quorate/quorate/api/apitype"
+	"github.com/quorate/quorate/config"
 )
 
-// show prints an answer as the user asked: the envelope itself as JSON, one item a
-// line as jsonl, or what table writes for people.
+// show prints an answer as the user asked: the envelope itself as JSON or YAML, one
+// item or its name a line, or what table writes for people.
 func show[T any](c *cli, env apitype.Envelope[T], table func(w io.Writer, items []T)) error {
 	switch c.format() {
 	case "json":
@@ -29,10 +32,37 @@ func show[T any](c *cli, env apitype.Envelope[T], table func(w io.Writer, items 
 			}
 		}
 		return nil
+	case "yaml":
+		return config.WriteYAML(c.out, env)
+	case "name":
+		return names(plain{c.out}, env.Items)
 	}
 	table(plain{c.out}, env.Items)
 	return nil
 }
+
+// names writes what each item is called in other verbs, one a line.
+func names[T any](w io.Writer, items []T) error {
+	for _, item := range items {
+		text, err := json.Marshal(item)
+		if err != nil {
+			return err
+		}
+		var fields map[string]any
+		if err := json.Unmarshal(text, &fields); err != nil {
+			return err
+		}
+		at := slices.IndexFunc(nameFields, func(f string) bool { return fields[f] != nil && fields[f] != "" })
+		if at < 0 {
+			return usageError(errors.New("these have no names: use -o json"))
+		}
+		fmt.Fprintln(w, fields[nameFields[at]])
+	}
+	return nil
+}
+
+// nameFields are the fields that name an item, whichever it has first.
+var nameFields = []string{"id", "name", "target", "fingerprint", "number", "index"}
 
 // one returns the only item of an answer.
 func one[T any](env apitype.Envelope[T]) (T, error) {

@@ -71,17 +71,23 @@ func narrow(st apitype.Status, name string) (apitype.Status, error) {
 	if services == nil && clusters == nil {
 		return st, codeError{client.ExitNotFound, fmt.Errorf("no service or cluster %q; there are %s", name, strings.Join(known, ", "))}
 	}
-	st.Services, st.Clusters = services, clusters
+	var waiting []apitype.CutoverSummary
+	for _, co := range st.Waiting {
+		if co.Service == name || co.Source == name || co.Destination == name {
+			waiting = append(waiting, co)
+		}
+	}
+	st.Services, st.Clusters, st.Waiting = services, clusters, waiting
 	return st, nil
 }
 
 // unwell reports whether an operator should look.
 func unwell(st apitype.Status) bool {
-	if !st.Quorum.Available || len(st.Banners) > 0 {
+	if !st.Quorum.Available || len(st.Banners) > 0 || len(st.Waiting) > 0 {
 		return true
 	}
 	for _, s := range st.Services {
-		if s.TargetsUp < s.TargetsTotal {
+		if s.TargetsUp < s.TargetsTotal || s.Stateful != nil && s.Stateful.Unconfirmed {
 			return true
 		}
 	}
@@ -90,8 +96,17 @@ func unwell(st apitype.Status) bool {
 
 func statusTable(w io.Writer, st apitype.Status, asOf time.Time) {
 	fmt.Fprintf(w, "quorum   %s      revision %d      as of %s (%s)\n", quorumLine(st.Quorum), st.Revision, clock(asOf), st.Node)
+	for i, line := range waitingLines(st.Waiting, asOf) {
+		name := "waiting"
+		if i > 0 {
+			name = ""
+		}
+		fmt.Fprintf(w, "%-8s %s\n", name, line)
+	}
 	for _, b := range st.Banners {
-		fmt.Fprintf(w, "notice   %s\n", b.Text)
+		if b.Code != waitingBanner { // the line above says more
+			fmt.Fprintf(w, "notice   %s\n", b.Text)
+		}
 	}
 	if len(st.Services) > 0 {
 		fmt.Fprintln(w)
@@ -133,42 +148,6 @@ func quorumLine(q apitype.Quorum) string {
 		loss = fmt.Sprintf("%d losses", q.Tolerates)
 	}
 	return fmt.Sprintf("%d/%d voters, leader %s, tolerates %s", q.VotersUp, q.Voters, q.Leader, loss)
-}
-
-// answersNow shows the shares of a service's answers; IPv6 is named where it differs.
-func answersNow(s apitype.ServiceSummary) string {
-	v4, v6 := shares(s.V4, s.AllDownV4), shares(s.V6, s.AllDownV6)
-	switch {
-	case len(s.V6) == 0 || v4 == v6:
-		return v4
-	case len(s.V4) == 0:
-		return v6
-	}
-	return v4 + "; IPv6: " + v6
-}
-
-func shares(all []apitype.Share, allDown string) string {
-	parts := make([]string, 0, len(all))
-	for _, sh := range all {
-		text := sh.Cluster + " " + percent(sh.Percent)
-		if sh.Verdict != health.Up {
-			text += " (" + sh.Verdict.String() + ")"
-		}
-		parts = append(parts, text)
-	}
-	text := strings.Join(parts, "  ")
-	if allDown != "" {
-		text += "  ALL DOWN: " + allDown
-	}
-	return orDash(text)
-}
-
-func serviceNote(s apitype.ServiceSummary) string {
-	notes := s.Notes
-	if s.Frozen {
-		notes = append([]string{"frozen"}, notes...)
-	}
-	return strings.Join(notes, "; ")
 }
 
 // verdictText shows a verdict with how many regions hold it.

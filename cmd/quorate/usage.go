@@ -99,7 +99,11 @@ func tell(w io.Writer, cmd *cobra.Command, err error) {
 func emptyFlags(cmd *cobra.Command) error {
 	var err error
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if v := f.Value.String(); v == "" || f.Value.Type() == "stringSlice" && v == "[]" {
+		all := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			all = list.GetSlice()
+		}
+		if len(all) == 0 || slices.Contains(all, "") {
 			err = usageError(fmt.Errorf("--%s is empty; give it a value or leave it out", f.Name))
 		}
 	})
@@ -109,7 +113,7 @@ func emptyFlags(cmd *cobra.Command) error {
 // listOf returns the verb that lists what was not found, or "".
 func listOf(text string) string {
 	for what, verb := range map[string]string{
-		"no cluster is": "clusters", "no service is": "services", "no member is": "members",
+		"no cluster is": "clusters", "no service is": "services", "no member is": "members", "no cutover is": "cutover list",
 		"no revision is": "config history", "token ": "token list", "no plan of": "plan -f FILE",
 	} {
 		if strings.HasPrefix(text, what) {
@@ -125,6 +129,9 @@ func flagOf(cmd *cobra.Command, pointer string) string {
 	name, _, _ := strings.Cut(strings.TrimLeft(pointer, "/?"), "/")
 	if pointer == "" || pointer[0] != '/' && pointer[0] != '?' {
 		return pointer
+	}
+	if name == "waivers" {
+		name = "waive" // one a flag
 	}
 	switch f := cmd.Flags().Lookup(name); {
 	case f != nil:

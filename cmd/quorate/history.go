@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorate/quorate/api/apitype"
+)
+
+func (c *cli) historyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "history [SERVICE]",
+		Short: "Show what moved answers, when and why",
+		Long: `Of a stateful service: its epochs, who signed for them and how long they took.
+Otherwise the events that moved answers.`,
+		Example: `  quorate history
+  quorate history orders-db`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			query := url.Values{}
+			if len(args) == 1 {
+				owner, err := c.ownership(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				if owner != nil {
+					return c.epochs(cmd.Context(), args[0], *owner)
+				}
+				query.Set("service", args[0])
+			}
+			env, err := get[apitype.Event](cmd.Context(), c, "/history", query)
+			if err != nil {
+				return err
+			}
+			return show(c, env, eventsTable)
+		},
+	}
+}
+
+// ownership returns who owns a service; nil when it is stateless.
+func (c *cli) ownership(ctx context.Context, service string) (*apitype.Stateful, error) {
+	cl, err := c.client()
+	if err != nil {
+		return nil, err
+	}
+	res, err := cl.Services(ctx, service)
+	if err != nil {
+		return nil, err
+	}
+	s, err := res.First()
+	return s.Stateful, err
+}
+
+// epochs shows the moves of a stateful service, the last one first.
+func (c *cli) epochs(ctx context.Context, service string, owner apitype.Stateful) error {
+	env, err := get[apitype.Cutover](ctx, c, "/cutovers", url.Values{"state": {"done"}, "service": {service}})
+	if err != nil {
+		return err
+	}
+	return show(c, env, func(w io.Writer, cutovers []apitype.Cutover) {
+		if len(cutovers) > 0 {
+			rows := make([][]string, 0, len(cutovers))
+			for _, co := range cutovers {
+				rows = append(rows, epochRow(co))
+			}
+			columns(w, "EPOCH WHEN MOVE KIND TOOK BY REASON", rows)
+		}
+		fmt.Fprintf(w, "active %s, epoch %d, since %s; every event: quorate events --service %s\n", owner.Active, owner.Epoch, stamp(owner.Since), service)
+	})
+}
+
+func epochRow(co apitype.Cutover) []string {
+	return []string{fmt.Sprint(co.NextEpoch), stamp(co.DecidedAt), move(co), co.Kind, ago(seconds(co.TookSeconds)), signers(co), because(co)}
+}
+
+// signers names who signed, and which gates they waived.
+func signers(co apitype.Cutover) string {
+	var who, waived []string
+	for _, s := range co.Approvals.Signatures {
+		who = append(who, s.User)
+	}
+	for _, g := range co.Gates {
+		if len(g.Waived) > 0 {
+			waived = append(waived, g.Name)
+		}
+	}
+	text := orDash(strings.Join(who, " + "))
+	if len(waived) > 0 {
+		text += " (waived: " + strings.Join(waived, ", ") + ")"
+	}
+	return text
+}
+
+// because is why a service moved: what the person who proposed it said, and where
+// automation did, the first who signed.
+func because(co apitype.Cutover) string {
+	if co.Proposer == automation && len(co.Approvals.Signatures) > 0 {
+		return co.Approvals.Signatures[0].Reason
+	}
+	return co.Reason
+}
+
+// automation is the proposer of cutovers that no person proposed.
+const automation = "automation"
+
+func eventsTable(w io.Writer, events []apitype.Event) {
+	rows := make([][]string, 0, len(events))
+	for _, e := range events {
+		rows = append(rows, eventRow(e))
+	}
+	columns(w, "INDEX WHEN BY TYPE WHAT", rows)
+}
+
+func eventRow(e apitype.Event) []string {
+	return []string{fmt.Sprint(e.Index), stamp(e.Wall), e.Actor, e.Type, e.Text}
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/api/apitype"
+	"github.com/quorate/quorate/health"
+)
+
+// waitingBanner is the code of the banner that says what the waiting lines say.
+const waitingBanner = "cutover-waiting"
+
+// waitingLines says which cutovers wait for somebody, and for what.
+func waitingLines(waiting []apitype.CutoverSummary, asOf time.Time) []string {
+	var undecided, underWay []string
+	for _, co := range waiting {
+		text := fmt.Sprintf("%s %s %s -> %s", co.ID, co.Service, co.Source, co.Destination)
+		look := fmt.Sprintf(" (quorate cutover show %s)", co.ID)
+		switch co.Phase {
+		case "proposed":
+			text += ", expires in " + max(co.ExpiresAt.Sub(asOf), 0).Round(time.Second).String()
+			if co.Have > 0 {
+				text += fmt.Sprintf(", %d of %d signed", co.Have, co.Required)
+			}
+			if co.Blocked {
+				text += ", needs waivers"
+			}
+			undecided = append(undecided, text+look)
+		case "approved":
+			underWay = append(underWay, text+" is signed and about to begin"+look)
+		default:
+			underWay = append(underWay, fmt.Sprintf("%s is under way: %s is not answered any more%s", text, co.Source, look))
+		}
+	}
+	switch len(undecided) {
+	case 0:
+	case 1:
+		undecided[0] = "1 cutover needs approval: " + undecided[0]
+	default:
+		undecided = append([]string{fmt.Sprintf("%d cutovers need approval:", len(undecided))}, undecided...)
+	}
+	return append(undecided, underWay...)
+}
+
+// answersNow shows what a service answers: its active side, or the shares of its
+// answers. IPv6 is named where it differs.
+func answersNow(s apitype.ServiceSummary) string {
+	if o := s.Stateful; o != nil {
+		switch {
+		case o.Moving:
+			return fmt.Sprintf("withheld (was %s, epoch %d)", o.Active, o.Epoch)
+		case o.Unconfirmed:
+			return "what each node last knew"
+		}
+		return fmt.Sprintf("%s (epoch %d)", o.Active, o.Epoch)
+	}
+	v4, v6 := shares(s.V4, s.AllDownV4), shares(s.V6, s.AllDownV6)
+	switch {
+	case len(s.V6) == 0 || v4 == v6:
+		return v4
+	case len(s.V4) == 0:
+		return v6
+	}
+	return v4 + "; IPv6: " + v6
+}
+
+func shares(all []apitype.Share, allDown string) string {
+	parts := make([]string, 0, len(all))
+	for _, sh := range all {
+		text := sh.Cluster + " " + percent(sh.Percent)
+		if sh.Verdict != health.Up {
+			text += " (" + sh.Verdict.String() + ")"
+		}
+		parts = append(parts, text)
+	}
+	text := strings.Join(parts, "  ")
+	if allDown != "" {
+		text += "  ALL DOWN: " + allDown
+	}
+	return orDash(text)
+}
+
+// serviceNote says what is to be known of a service beside its answers.
+func serviceNote(s apitype.ServiceSummary) string {
+	var notes []string
+	if s.Frozen {
+		notes = append(notes, "frozen")
+	}
+	if o := s.Stateful; o != nil {
+		notes = append(notes, statefulNotes(s.Name, *o, s)...)
+	}
+	for _, n := range s.Notes {
+		if !slices.Contains(notes, n) {
+			notes = append(notes, n)
+		}
+	}
+	return strings.Join(notes, "; ")
+}
+
+func statefulNotes(name string, o apitype.Stateful, s apitype.ServiceSummary) []string {
+	var notes []string
+	switch {
+	case o.Unconfirmed:
+		notes = append(notes, fmt.Sprintf("UNCONFIRMED: quorate thaw %s --active CLUSTER", name))
+	case o.Moving:
+		notes = append(notes, "MOVING: "+orDash(o.Open))
+	case activeSide(s) == health.Down:
+		notes = append(notes, "ACTIVE SIDE DOWN, held for approval")
+	}
+	if !o.G4Enforced {
+		notes = append(notes, "G4 not enforced")
+	}
+	return notes
+}
+
+// activeSide is how the quorum sees a stateful service's active side: down when all
+// that it answers with is.
+func activeSide(s apitype.ServiceSummary) health.Side {
+	side := health.Unknown
+	for _, sh := range append(slices.Clone(s.V4), s.V6...) {
+		switch {
+		case sh.Cluster != s.Stateful.Active:
+		case sh.Verdict == health.Up:
+			return health.Up
+		case sh.Verdict == health.Down:
+			side = health.Down
+		}
+	}
+	return side
+}

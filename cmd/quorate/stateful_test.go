@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorate/quorate/api/apitype"
+	"github.com/quorate/quorate/health"
+)
+
+func TestStatusSaysWhatWaitsForWhom(t *testing.T) {
+	now := time.Date(2026, 3, 1, 3, 14, 9, 0, time.UTC)
+	one := apitype.CutoverSummary{ID: "CUT-17", Service: "orders-db", Source: "eu", Destination: "us", Phase: "proposed", Required: 2, ExpiresAt: now.Add(26*time.Minute + 53*time.Second)}
+	require.Equal(t, []string{"1 cutover needs approval: CUT-17 orders-db eu -> us, expires in 26m53s (quorate cutover show CUT-17)"}, waitingLines([]apitype.CutoverSummary{one}, now))
+	two := one
+	two.ID, two.Service, two.Have, two.Blocked = "CUT-18", "auth-db", 1, true
+	three := one
+	three.ID, three.Phase = "CUT-19", "fencing"
+	require.Equal(t, []string{
+		"2 cutovers need approval:",
+		"CUT-17 orders-db eu -> us, expires in 26m53s (quorate cutover show CUT-17)",
+		"CUT-18 auth-db eu -> us, expires in 26m53s, 1 of 2 signed, needs waivers (quorate cutover show CUT-18)",
+		"CUT-19 orders-db eu -> us is under way: eu is not answered any more (quorate cutover show CUT-19)",
+	}, waitingLines([]apitype.CutoverSummary{one, two, three}, now))
+	require.Empty(t, waitingLines(nil, now))
+}
+
+func TestAStatefulServiceShowsItsActiveSideAndWhatIsWrong(t *testing.T) {
+	share := func(side health.Side) []apitype.Share {
+		return []apitype.Share{{Cluster: "eu", Percent: 100, Verdict: side}, {Cluster: "us", Verdict: health.Up}}
+	}
+	tests := []struct {
+		name          string
+		owner         apitype.Stateful
+		side          health.Side
+		answers, note string
+	}{
+		{"up", apitype.Stateful{Active: "eu", Epoch: 12, G4Enforced: true}, health.Up, "eu (epoch 12)", ""},
+		{"down is held", apitype.Stateful{Active: "eu", Epoch: 12, G4Enforced: true}, health.Down, "eu (epoch 12)", "ACTIVE SIDE DOWN, held for approval"},
+		{"nothing fences it", apitype.Stateful{Active: "eu", Epoch: 12}, health.Up, "eu (epoch 12)", "G4 not enforced"},
+		{"moving", apitype.Stateful{Active: "eu", Epoch: 12, Moving: true, Open: "CUT-17", G4Enforced: true}, health.Down, "withheld (was eu, epoch 12)", "MOVING: CUT-17"},
+		{"unconfirmed", apitype.Stateful{Active: "eu", Epoch: 12, Unconfirmed: true, G4Enforced: true}, health.Down, "what each node last knew", "UNCONFIRMED: quorate thaw orders-db --active CLUSTER"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := apitype.ServiceSummary{Name: "orders-db", Kind: "stateful", Stateful: &tt.owner, V4: share(tt.side), TargetsTotal: 2}
+			require.Equal(t, tt.answers, answersNow(s))
+			require.Equal(t, tt.note, serviceNote(s))
+		})
+	}
+}
+
+func TestHistoryOfAStatefulServiceIsItsEpochs(t *testing.T) {
+	co := pending()
+	co.Phase, co.TookSeconds, co.DecidedAt = "done", 5.1, time.Date(2026, 3, 1, 3, 16, 40, 0, time.UTC)
+	co.Approvals.Signatures = []apitype.Signature{{User: "sre-1", Reason: "eu power lost, ticket 8812"}, {User: "dba-2", Reason: "seen it"}}
+	co.Gates[2].Waived = []string{"sre-1"}
+	var out bytes.Buffer
+	columns(&out, "EPOCH WHEN MOVE KIND TOOK BY REASON", [][]string{epochRow(co)})
+	require.Equal(t, "EPOCH  WHEN                  MOVE      KIND       TOOK  BY                                     REASON\n"+
+		"13     2026-03-01 03:16:40Z  eu -> us  emergency  5.1s  sre-1 + dba-2 (waived: source_fenced)  eu power lost, ticket 8812\n", out.String())
+	co.Proposer, co.Reason = "sre-3", "back to preferred"
+	require.Equal(t, "back to preferred", because(co))
+}
+
+func TestAnAnswerIsYAMLOrNamesToo(t *testing.T) {
+	o := &office{co: pending()}
+	code, out, _ := o.at(t, nil, "cutover", "list", "-o", "name")
+	require.Zero(t, code)
+	require.Equal(t, "CUT-17\n", out)
+	code, out, _ = o.at(t, nil, "cutover", "show", "CUT-17", "-o", "yaml")
+	require.Zero(t, code)
+	require.Contains(t, out, "api: v1\nkind: cutover\n")
+	require.Contains(t, out, "    evidence: 9f3c-77a1-0b2e-51d4\n")
+}
