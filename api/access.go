@@ -116,8 +116,11 @@ func (s *Server) createToken(ctx context.Context, in *tokenInput) (*output[apity
 		sources = append(sources, p.Masked())
 	}
 	token, id, hash := NewToken()
-	res, err := s.propose(ctx, c, func(*statestore.State) (statestore.Command, error) {
-		return statestore.PutToken{ID: id, User: req.User, Groups: orEmpty(req.Groups), Hash: hash, For: length, Sources: sources}, nil
+	res, err := s.propose(ctx, c, func(st *statestore.State) (statestore.Command, error) {
+		return statestore.PutToken{
+			ID: id, User: req.User, Groups: orEmpty(req.Groups), Hash: hash, For: length, Sources: sources,
+			Root: c.p.Via == statestore.ViaSocket, Person: st.Person(c.p),
+		}, nil
 	})
 	if err != nil {
 		return nil, err

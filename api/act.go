@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -40,6 +41,7 @@ type freezeInput struct {
 type thawInput struct {
 	writing
 	Service string `query:"service" doc:"empty: all"`
+	Active  string `query:"active" doc:"the cluster that is the active side of a service that a recovery left unconfirmed"`
 	Body    *apitype.ThawRequest
 }
 
@@ -61,7 +63,9 @@ func (s *Server) actRoutes(api huma.API) {
 	huma.Register(api, operation(http.MethodPost, "/clusters/{name}/drain", "drain", "Take a cluster out of answers", statestore.CanDrain, actErrors...), s.drain)
 	huma.Register(api, operation(http.MethodDelete, "/clusters/{name}/drain", "undrain", "Bring a cluster back", statestore.CanDrain, actErrors...), s.undrain)
 	huma.Register(api, operation(http.MethodPost, "/freeze", "freeze", "Stop automation for a service, or for all", statestore.CanFreeze, actErrors...), s.freeze)
-	huma.Register(api, operation(http.MethodDelete, "/freeze", "thaw", "Let automation go on", statestore.CanFreeze, actErrors...), s.thaw)
+	thaw := operation(http.MethodDelete, "/freeze", "thaw", "Let automation go on, or confirm the active side of a service", statestore.CanRead, actErrors...)
+	thaw.Description = "Needs the capability `freeze`, or with `active` the capability `approve` for the service; a refusal of that is put on record."
+	huma.Register(api, thaw, s.thaw)
 	huma.Register(api, operation(http.MethodDelete, "/members/{name}", "remove-member", "Remove a member for good", statestore.CanAdmin, actErrors...), s.removeMember)
 	huma.Register(api, operation(http.MethodPost, "/members/{name}/promote", "promote-member", "Make a member a voter", statestore.CanAdmin, actErrors...),
 		func(ctx context.Context, in *roleInput) (*output[apitype.Act], error) {
@@ -306,8 +310,9 @@ func (s *Server) thaw(ctx context.Context, in *thawInput) (*output[apitype.Act],
 	if in.Body != nil {
 		req = *in.Body
 	}
-	if req.Service == "" {
-		req.Service = in.Service
+	req.Service, req.Active = cmp.Or(req.Service, in.Service), cmp.Or(req.Active, in.Active)
+	if req.Active != "" {
+		return s.confirmActive(ctx, c, req)
 	}
 	if err := s.mayFreeze(c, req.Service); err != nil {
 		return nil, err

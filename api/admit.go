@@ -112,7 +112,7 @@ func (s *Server) login(r *http.Request, st *statestore.State) (principal, *apity
 		prob.Next = "quorate token create"
 		return principal{}, prob
 	}
-	if p.Via != "socket" {
+	if p.Via != statestore.ViaSocket {
 		if ok, wait := s.requests.take(p.Via+"/"+p.User, 1, now); !ok {
 			return principal{}, tooMany(wait, "too many requests by %s", p.User)
 		}

@@ -115,6 +115,10 @@ type Config struct {
 	// Nil: they are.
 	Bound func() bool
 
+	// Acknowledged returns the members that have stopped answering with the source of
+	// a cutover under way, and whether this node leads and so knows. Nil: not told.
+	Acknowledged func(cutover string) (nodes []string, leads bool)
+
 	// Call sends a small request to a node, which hands it to its Server.Peer.
 	// Nil: explain answers for this node only.
 	Call func(ctx context.Context, node, method string, body []byte) ([]byte, error)

@@ -23,14 +23,9 @@ const sessionCookie = "quorate_session"
 // demoCookie holds who a person plays in a demo.
 const demoCookie = "quorate_demo_user"
 
-// principal is who makes a request.
-type principal struct {
-	User    string
-	Groups  []string
-	TokenID string // empty unless by token
-	Via     string // "token", "socket" or "demo"
-	Admin   bool   // the local socket: always everything
-}
+// principal is who makes a request, as the state machine takes it too. Via "socket"
+// may do everything.
+type principal = statestore.Signer
 
 // errNoLogin says that a request carries no credentials at all.
 var errNoLogin = errors.New("no credentials")
@@ -51,7 +46,7 @@ func (s *Server) authenticate(r *http.Request, st *statestore.State) (principal,
 	if c, err := r.Cookie(sessionCookie); err == nil && c.Value != "" {
 		return s.tokenPrincipal(st, c.Value, remoteAddr(r))
 	}
-	if p, ok := s.demoPrincipal(r); ok && (r.URL.Path == "/" || strings.HasPrefix(r.URL.Path, "/ui/")) {
+	if p, ok := s.demoPrincipal(r); ok && isPage(r.URL.Path) {
 		return p, nil
 	}
 	return principal{}, errNoLogin
@@ -80,7 +75,7 @@ func (s *Server) tokenPrincipal(st *statestore.State, token string, from netip.A
 	if len(t.Sources) > 0 && !slices.ContainsFunc(t.Sources, inside) {
 		return principal{}, errors.New("the token may not be used from this address")
 	}
-	return principal{User: t.User, Groups: t.Groups, TokenID: t.ID, Via: "token"}, nil
+	return principal{User: t.User, Groups: t.Groups, Token: t.ID, Via: statestore.ViaToken, Source: from}, nil
 }
 
 // demoPrincipal lets a person into a demo as the user they switched to.
@@ -94,7 +89,7 @@ func (s *Server) demoPrincipal(r *http.Request) (principal, bool) {
 			u = s.cfg.Demo.Users[i]
 		}
 	}
-	return principal{User: u.Name, Groups: u.Groups, Via: "demo"}, true
+	return principal{User: u.Name, Groups: u.Groups, Via: statestore.ViaDemo, Source: remoteAddr(r)}, true
 }
 
 // remoteAddr returns where a request comes from; zero on a unix socket.
@@ -106,54 +101,22 @@ func remoteAddr(r *http.Request) netip.Addr {
 	return ap.Addr().Unmap()
 }
 
-// can reports whether p may do what capability c names for a service. An empty
-// service stands for an act on everything, which a role limited to some services
-// does not cover.
-func can(st *statestore.State, p principal, c statestore.Capability, service string) bool {
-	if p.Admin {
-		return true
-	}
-	for _, role := range roles(st) {
-		if !holds(role, p) || !(slices.Contains(role.Can, c) || slices.Contains(role.Can, statestore.CanAll)) {
-			continue
-		}
-		if len(role.Services) == 0 || slices.Contains(role.Services, "*") || (service != "" && slices.Contains(role.Services, service)) {
-			return true
-		}
-	}
-	return false
-}
-
 // canSome reports whether p has the capability for anything at all.
 func canSome(st *statestore.State, p principal, c statestore.Capability) bool {
-	if p.Admin {
+	if st.Can(p, c, "") {
 		return true
 	}
-	for _, role := range roles(st) {
-		if holds(role, p) && (slices.Contains(role.Can, c) || slices.Contains(role.Can, statestore.CanAll)) {
+	for _, role := range st.Roles() {
+		if slices.ContainsFunc(role.Services, func(service string) bool { return st.Can(p, c, service) }) {
 			return true
 		}
 	}
 	return false
-}
-
-func holds(role *statestore.Role, p principal) bool {
-	if p.TokenID != "" && slices.Contains(role.Tokens, p.TokenID) {
-		return true
-	}
-	return slices.ContainsFunc(role.Groups, func(g string) bool { return slices.Contains(p.Groups, g) })
-}
-
-func roles(st *statestore.State) map[string]*statestore.Role {
-	if len(st.Spec.Access.Roles) > 0 {
-		return st.Spec.Access.Roles
-	}
-	return statestore.BuiltinRoles()
 }
 
 // allow refuses an act that p may not do, naming who may.
 func allow(st *statestore.State, p principal, c statestore.Capability, service string) error {
-	if can(st, p, c, service) {
+	if st.Can(p, c, service) {
 		return nil
 	}
 	on := ""

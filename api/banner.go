@@ -17,8 +17,10 @@ import (
 // zone is changed by people, on a working day.
 const nsBannerFor = 24 * time.Hour
 
-// banners are what an operator must see, the gravest first.
-func (s *Server) banners(st *statestore.State, q apitype.Quorum) []apitype.Banner {
+// banners are what an operator must see, the gravest first. What is told of
+// services is told of those in status only.
+func (s *Server) banners(st *statestore.State, status apitype.Status) []apitype.Banner {
+	q := status.Quorum
 	out := []apitype.Banner{}
 	add := func(code, subject, format string, args ...any) {
 		out = append(out, apitype.Banner{Code: code, Subject: subject, Text: fmt.Sprintf(format, args...)})
@@ -28,6 +30,14 @@ func (s *Server) banners(st *statestore.State, q apitype.Quorum) []apitype.Banne
 	}
 	if !q.Available {
 		add("no-quorum", "", "NO QUORUM - as of %s, read only; DNS answers from the last agreed table", clock(q.StaleSince))
+	}
+	for _, svc := range status.Services {
+		if svc.Stateful != nil && svc.Stateful.Unconfirmed {
+			add("unconfirmed", "services/"+svc.Name, "%s: the active side is not confirmed since generation %d began; name it: quorate thaw %s --active CLUSTER", svc.Name, st.Generation, svc.Name)
+		}
+	}
+	for _, w := range status.Waiting {
+		add("cutover-waiting", "services/"+w.Service, "%s", waitingText(w))
 	}
 	if st.Revision == 0 {
 		add("no-spec", "", "no spec yet: quorate apply -f spec.yaml")

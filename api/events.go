@@ -112,7 +112,7 @@ func visible(c *call, e statestore.Event) bool {
 		return true
 	}
 	name, _, _ = strings.Cut(name, "/")
-	return can(c.st, c.p, statestore.CanRead, name)
+	return c.st.Can(c.p, statestore.CanRead, name)
 }
 
 // history is the events that moved answers.
@@ -138,10 +138,15 @@ func (s *Server) history(ctx context.Context, in *historyInput) (*output[apitype
 }
 
 // movesAnswers reports whether an event is part of a service's history: its
-// rotations and freezes, the drains of its clusters, and revisions of the spec.
+// rotations, cutovers and freezes, the drains of its clusters, revisions of the
+// spec, and recoveries.
 func movesAnswers(st *statestore.State, e statestore.Event, service string) bool {
 	kind, _, _ := strings.Cut(e.Type, ".")
 	switch kind {
+	case "cutover":
+		return e.Type != "cutover.refused" && (service == "" || e.Subject == "services/"+service)
+	case "generation":
+		return true
 	case "rotation", "service":
 		return service == "" || e.Subject == "services/"+service || !strings.HasPrefix(e.Subject, "services/")
 	case "cluster":

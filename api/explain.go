@@ -25,8 +25,11 @@ type explainInput struct {
 	Node   string `query:"node" doc:"the node that answers; this one when absent"`
 }
 
-// question is an explain request between nodes.
+// question is a request between nodes: to explain a name, or who has acknowledged
+// the cutover named.
 type question struct {
+	Acknowledged string `json:"acknowledged,omitempty"`
+
 	Name   string `json:"name"`
 	Type   string `json:"type"`
 	Client string `json:"client,omitempty"`
@@ -90,7 +93,7 @@ func (s *Server) meant(c *call, ex apitype.Explanation) string {
 	byName := ""
 	for _, key := range sortedKeys(c.st.Spec.Services) {
 		svc := c.st.Spec.Services[key]
-		if len(svc.Names) == 0 || !can(c.st, c.p, statestore.CanRead, key) {
+		if len(svc.Names) == 0 || !c.st.Can(c.p, statestore.CanRead, key) {
 			continue
 		}
 		has := slices.Contains(svc.Names, label)
@@ -111,6 +114,9 @@ func (s *Server) Peer(_ context.Context, _ string, body []byte) ([]byte, error) 
 	var q question
 	if err := unmarshalStrict(body, &q); err != nil {
 		return nil, fmt.Errorf("explain for a peer: %w", err)
+	}
+	if q.Acknowledged != "" {
+		return s.acknowledgedForPeer(q.Acknowledged)
 	}
 	ex, err := s.answer(q)
 	if err != nil {

@@ -70,7 +70,7 @@ func (s *Server) readRoutes(api huma.API) {
 			c := callOf(ctx)
 			var items []apitype.Service
 			for _, name := range sortedKeys(c.st.Spec.Services) {
-				if can(c.st, c.p, statestore.CanRead, name) {
+				if c.st.Can(c.p, statestore.CanRead, name) {
 					items = append(items, serviceView(c.st, s.now(c.st), name))
 				}
 			}
@@ -164,16 +164,17 @@ func (s *Server) status(c *call) apitype.Status {
 		Quorum:   s.quorum(),
 		Services: []apitype.ServiceSummary{},
 		Clusters: []apitype.ClusterSummary{},
+		Waiting:  waiting(st, c.p),
 	}
 	for _, name := range sortedKeys(st.Spec.Services) {
-		if can(st, c.p, statestore.CanRead, name) {
+		if st.Can(c.p, statestore.CanRead, name) {
 			out.Services = append(out.Services, serviceSummary(st, s.now(st), name))
 		}
 	}
 	for _, name := range sortedKeys(st.Spec.Clusters) {
 		out.Clusters = append(out.Clusters, clusterSummary(st, name))
 	}
-	out.Banners = s.banners(st, out.Quorum)
+	out.Banners = s.banners(st, out)
 	return out
 }
 

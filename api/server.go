@@ -180,6 +180,7 @@ func (s *Server) routes() error {
 	api.UseMiddleware(s.admit(api))
 	s.readRoutes(api)
 	s.actRoutes(api)
+	s.cutoverRoutes(api)
 	s.specRoutes(api)
 	s.accessRoutes(api)
 	s.eventRoutes(api)

@@ -7,6 +7,8 @@ import (
 	"os/user"
 	"slices"
 	"strconv"
+
+	"github.com/quorate/quorate/statestore"
 )
 
 // peer is the process at the other end of a unix socket.
@@ -43,7 +45,7 @@ func (s *Server) socketPrincipal(ctx context.Context) (principal, bool) {
 		name = u.Username
 	}
 	if p.uid == 0 || int(p.uid) == os.Getuid() || s.inSocketGroup(p, u) {
-		return principal{User: name, Via: "socket", Admin: true}, true
+		return principal{User: name, Via: statestore.ViaSocket}, true
 	}
 	return principal{}, false
 }

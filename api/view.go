@@ -87,6 +87,9 @@ func serviceSummary(st *statestore.State, now time.Time, name string) apitype.Se
 	for _, n := range svc.Names {
 		out.Names = append(out.Names, fqdn(n, svc.Zone))
 	}
+	if svc.Stateful != nil {
+		out.Kind, out.Stateful = "stateful", statefulView(st, name)
+	}
 	if ss == nil {
 		return out
 	}
@@ -97,6 +100,10 @@ func serviceSummary(st *statestore.State, now time.Time, name string) apitype.Se
 	}
 	out.V4 = shares(st, name, r.V4, netip.Addr.Is4)
 	out.V6 = shares(st, name, r.V6, netip.Addr.Is6)
+	if ss.Ownership.Moving() { // nobody answers with the rotation until the next one
+		withhold(out.V4)
+		withhold(out.V6)
+	}
 	out.AllDownV4, out.AllDownV6 = string(r.V4.AllDown), string(r.V6.AllDown)
 	for _, c := range st.Spec.Candidates(name) {
 		out.TargetsTotal++
@@ -110,9 +117,15 @@ func serviceSummary(st *statestore.State, now time.Time, name string) apitype.Se
 	return out
 }
 
+func withhold(shares []apitype.Share) {
+	for i := range shares {
+		shares[i].Percent, shares[i].Endpoints = 0, []netip.Addr{}
+	}
+}
+
 // notes are what stands out of a service, the gravest first.
 func notes(st *statestore.State, name string, r statestore.Rotation, f *statestore.Freeze) []string {
-	out := []string{}
+	out := orEmpty(statefulNotes(st, name))
 	if mode := cmp.Or(r.V4.AllDown, r.V6.AllDown); mode != "" {
 		out = append(out, "NO CANDIDATE IS UP: "+string(mode))
 	}
@@ -123,6 +136,10 @@ func notes(st *statestore.State, name string, r statestore.Rotation, f *statesto
 			continue
 		}
 		switch v := worst(ss.Targets, c); {
+		case v.Side == health.Down && ss.Ownership != nil && c == ss.Ownership.Active && st.SideOf(name, c) == health.Down:
+			out = slices.Insert(out, 0, "ACTIVE SIDE DOWN since "+clock(v.Since)+", held for approval")
+		case v.Side == health.Down && ss.Ownership != nil:
+			out = append(out, c+" down since "+clock(v.Since))
 		case v.Side == health.Down && answers(r, c):
 			out = append(out, c+" down since "+clock(v.Since)+", still in answers")
 		case v.Side == health.Down:
