@@ -23,6 +23,8 @@ type metrics struct {
 	drained, drainAge, drainExpires, disagreement   *prometheus.Desc
 	revision, automatic, blocked, audit             *prometheus.Desc
 
+	cutovers cutoverMetrics
+
 	mu        sync.Mutex
 	decided   map[cause]int // committed by this node, by service
 	held      map[cause]int
@@ -55,6 +57,7 @@ func newMetrics(c *Controller) *metrics {
 		decided:      map[cause]int{},
 		held:         map[cause]int{},
 		audited:      map[string]int{},
+		cutovers:     newCutoverMetrics(desc),
 	}
 	if c.cfg.Registerer != nil {
 		c.cfg.Registerer.MustRegister(m)
@@ -88,6 +91,9 @@ func reasonOf(cmd statestore.Command) string {
 		return "freeze"
 	case statestore.ThawService:
 		return "thaw"
+	case statestore.ProposeCutover, statestore.ReviseCutover, statestore.CloseCutover, statestore.RemindCutover,
+		statestore.BeginCutover, statestore.PublishCutover:
+		return "cutover"
 	}
 	return "other"
 }
@@ -100,6 +106,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	} {
 		ch <- d
 	}
+	m.cutovers.describe(ch)
 }
 
 // Collect reads one state and sends what it says.
@@ -115,6 +122,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 			voters[s.Quorum.Observers] = observersOf(st, name)
 		}
 		m.collectService(st, name, voters[s.Quorum.Observers], gauge)
+		m.cutovers.collectService(st, name, gauge)
 	}
 	m.collectClusters(st, gauge)
 	m.collectCounts(st, ch)
@@ -255,6 +263,7 @@ func (m *metrics) collectCounts(st *statestore.State, ch chan<- prometheus.Metri
 			counter(of.desc, of.counts[cause{name, of.reason}], name, of.reason)
 		}
 	}
+	m.cutovers.collectCounts(st, ch)
 	m.rest(st, m.automatic, m.decided, []string{"rotate"}, counter)
 	m.rest(st, m.blocked, m.held, []string{"budget", "floor"}, counter)
 }

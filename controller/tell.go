@@ -20,7 +20,8 @@ const outvotedAfter = 3 * time.Second
 // What happened before is the earlier leader's to tell.
 func (c *Controller) tell(ctx context.Context, t *tenure) {
 	last := c.cfg.Store.State()
-	odd := map[oddity]time.Duration{} // since when; negative: told
+	odd := map[oddity]time.Duration{}  // since when; negative: told
+	held := map[string]time.Duration{} // likewise, by cutover
 	for {
 		changed := c.cfg.Store.Changed()
 		st := c.cfg.Store.State()
@@ -28,7 +29,8 @@ func (c *Controller) tell(ctx context.Context, t *tenure) {
 		c.tellRotations(last, st)
 		c.tellObservers(last, st)
 		c.tellFreezes(last, st)
-		next := c.tellOutvoted(st, odd, t.clock())
+		c.tellCutovers(last, st)
+		next := min(c.tellOutvoted(st, odd, t.clock()), c.tellHeldUp(st, t, held))
 		last = st
 		timer := time.NewTimer(next)
 		select {
