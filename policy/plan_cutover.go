@@ -120,15 +120,28 @@ func step(st *statestore.State, co *statestore.Cutover, waits Waits) (statestore
 
 // gone says why the cutover has no cause any more; empty while it has.
 func gone(st *statestore.State, co *statestore.Cutover) string {
-	// People who asked for an emergency although the source is up know that it is.
-	found := co.Evidence.SourceSide == health.Down || co.Proposer == Automation
+	_, err := st.Facts(co.Service, co.Kind, co.Destination)
 	switch {
-	case !slices.Contains(st.Spec.Candidates(co.Service), co.Destination):
-		return co.Destination + " is no candidate any more"
-	case co.Kind == statestore.Emergency && found && well(st, co.Service, co.Source):
+	case err != nil:
+		return err.Error()
+	case co.Kind != statestore.Emergency || st.SideOf(co.Service, co.Source) != health.Up:
+		return ""
+	case co.Evidence.SourceSide != health.Up:
 		return co.Source + " is up again"
+	case co.Proposer == Automation && settled(st, co.Service, co.Source):
+		return co.Source + " is up by a quorum"
 	}
-	return ""
+	return "" // people asked for it although the source is up, and know that it is
+}
+
+// settled reports whether no verdict on the cluster is contested or unobserved.
+func settled(st *statestore.State, service, cluster string) bool {
+	for t, ts := range st.Services[service].Targets {
+		if t.Cluster == cluster && ts.Verdict.Mark != health.Settled {
+			return false
+		}
+	}
+	return true
 }
 
 // publish returns the command that makes the destination active, once nobody
