@@ -1,6 +1,7 @@
 package statestore
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"maps"
@@ -40,7 +41,7 @@ func (c PutToken) apply(st *State, at entry) (record, error) {
 	maps.DeleteFunc(tokens, func(_ string, t *Token) bool { return passed(at.now, t.Expires) })
 	expires := until(at.now, c.For)
 	st.Tokens = with(tokens, c.ID, &Token{
-		ID: c.ID, User: c.User, Groups: c.Groups, Hash: c.Hash, Minter: at.meta.Actor,
+		ID: c.ID, User: c.User, Groups: c.Groups, Hash: c.Hash, Minter: cmp.Or(c.Person, at.meta.Actor), Root: c.Root,
 		At: at.now, Expires: expires, Sources: c.Sources,
 	})
 	return record{

@@ -43,9 +43,10 @@ func (c DrainCluster) apply(st *State, at entry) (record, error) {
 	if err != nil {
 		return record{}, err
 	}
-	// What is drained must be out of every answer with this very entry.
+	// What is drained must be out of every answer with this very entry, but for
+	// stateful services: a drain only takes the cluster out as a destination.
 	for _, name := range sortedKeys(st.Services) {
-		if drain.Covers(name) && st.Services[name].Rotation.answersFrom(c.Cluster) {
+		if st.Services[name].Ownership == nil && drain.Covers(name) && st.Services[name].Rotation.answersFrom(c.Cluster) {
 			return record{}, refuse(ErrStale, "cluster %s: %s would go on answering with it; plan the drain again", c.Cluster, name)
 		}
 	}
@@ -90,7 +91,7 @@ func (st *State) checkDrain(cluster string, drain *Drain) error {
 	tooMany := len(broken) > 0
 	floor := st.Spec.Safety.MinServingClusters
 	for _, name := range sortedKeys(st.Services) {
-		if !drain.Covers(name) || !slices.Contains(st.Spec.Candidates(name), cluster) {
+		if st.Services[name].Ownership != nil || !drain.Covers(name) || !slices.Contains(st.Spec.Candidates(name), cluster) {
 			continue
 		}
 		serving := st.Serving(name)

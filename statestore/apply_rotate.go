@@ -94,7 +94,7 @@ func (st *State) checkBasis(service string, got Basis) error {
 	default:
 		return nil
 	}
-	return refuse(ErrStale, "service %s: what the rotation rests on has changed: %s", service, differs)
+	return refuse(ErrStale, "service %s: what this rests on has changed: %s", service, differs)
 }
 
 // strictness says how much of a rotation is held against the state.
@@ -108,6 +108,12 @@ const (
 // checkPools refuses a rotation that names what is not there, or nothing (G5).
 func (st *State) checkPools(ch RotationChange, how strictness) error {
 	candidates := st.Spec.Candidates(ch.Service)
+	if o := st.Ownership(ch.Service); o != nil {
+		if err := st.checkActive(ch, o.Active, how); err != nil {
+			return err
+		}
+		candidates = []string{o.Active}
+	}
 	if err := st.checkPool(ch.Service, "v4", ch.V4, candidates, func(c *Cluster) []netip.Addr { return c.IPv4 }, how); err != nil {
 		return err
 	}
@@ -151,7 +157,7 @@ func (st *State) checkPool(service, family string, p Pool, candidates []string, 
 				return bad("%s is there twice", addr)
 			}
 		}
-		if how == judged && p.AllDown == "" {
+		if how == judged && p.AllDown == "" && st.Ownership(service) == nil {
 			if err := st.checkShare(service, family, sh); err != nil {
 				return err
 			}

@@ -39,6 +39,9 @@ func (c ApplySpec) apply(st *State, at entry) (record, error) {
 	if err := checkSpec(spec); err != nil {
 		return record{}, err
 	}
+	if err := st.checkStateful(spec); err != nil {
+		return record{}, err
+	}
 	prior := *st
 	st.Spec = spec
 	st.Revision++
@@ -102,11 +105,16 @@ func (st *State) respec(prior *State, at entry) {
 		doors[name] = sameDoor(prior.Spec, st.Spec, name)
 	}
 	services := make(map[string]*ServiceState, len(st.Spec.Services))
-	for name := range st.Spec.Services {
+	for _, name := range sortedKeys(st.Spec.Services) {
 		next := &ServiceState{Targets: map[health.Target]*TargetState{}}
 		old, existed := prior.Services[name]
 		if existed {
-			next.Rotation = old.Rotation
+			next.Rotation, next.Ownership = old.Rotation, old.Ownership
+		}
+		if s := st.Spec.Services[name].Stateful; s != nil && next.Ownership == nil {
+			next.Ownership = &Ownership{
+				Active: s.Preferred, Epoch: st.nextEpoch(name), Generation: st.Generation, Since: at.now, Index: at.index,
+			}
 		}
 		same := existed && sameChecks(prior.Spec, st.Spec, name)
 		for _, t := range st.Spec.ServiceTargets(name) {
@@ -154,6 +162,11 @@ func (st *State) respec(prior *State, at entry) {
 		}
 	}
 	st.Losses = losses
+	for _, name := range sortedKeys(st.Delivered) {
+		if st.Spec.Notify.Receivers[name] == nil {
+			st.Delivered = without(st.Delivered, name)
+		}
+	}
 }
 
 // among returns the drain as it stands for the services that are left. One that
@@ -225,7 +238,11 @@ func (st *State) checkRotations() error {
 		r := st.Services[name].Rotation
 		err := st.checkPools(RotationChange{Service: name, V4: r.V4, V6: r.V6}, structural)
 		if err != nil {
-			return refuse(ErrEmptyRotation, "%s; the apply must carry a rotation for it", err)
+			code := ErrEmptyRotation
+			if st.Services[name].Ownership != nil {
+				code = ErrStateful
+			}
+			return refuse(code, "%s; the apply must carry a rotation for it", err)
 		}
 	}
 	return nil
@@ -271,7 +288,7 @@ func compareSpecs(d *SpecDetail, a, b *Spec) {
 	for _, part := range []struct {
 		name string
 		a, b any
-	}{{"safety", a.Safety, b.Safety}, {"access", a.Access, b.Access}, {"retention", a.Retention, b.Retention}} {
+	}{{"safety", a.Safety, b.Safety}, {"access", a.Access, b.Access}, {"retention", a.Retention, b.Retention}, {"notify", a.Notify, b.Notify}} {
 		if !sameJSON(part.a, part.b) {
 			d.Changed = append(d.Changed, part.name)
 		}

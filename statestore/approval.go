@@ -42,13 +42,9 @@ func (n Count) Approved() bool { return len(n.People) >= n.Required && len(n.Lac
 // Count counts the signatures of a cutover by people who may still sign: a role
 // or token that was taken away since takes the signature with it.
 func (st *State) Count(co *Cutover) Count {
-	return st.count(co, co.Signatures)
-}
-
-func (st *State) count(co *Cutover, signatures []Signature) Count {
 	policy := st.approvalPolicy(co.Service)
 	n := Count{Required: max(policy.Required, 1), Waived: map[Gate][]string{}}
-	for _, s := range signatures {
+	for _, s := range co.Signatures {
 		breakGlass, err := st.MaySign(s.Signer, co.Service)
 		if err != nil || slices.Contains(n.People, s.Person) {
 			continue

@@ -18,6 +18,12 @@ func everyCommand() []Command {
 	m.DNS.IPv4, m.Labels = append(m.DNS.IPv4, eu4), map[string]string{"a": "b"}
 	basis := Basis{Spec: "x", Verdicts: map[health.Target]uint64{web("eu"): 3}, Drains: map[string]uint64{"eu": 1}, Rotation: 2}
 	rotations := []RotationChange{change("eu", "us")}
+	signer := Signer{User: "ann", Groups: []string{"approver"}, Token: "t", Via: ViaToken, Source: eu4}
+	evidence := Evidence{
+		Service: "db", Kind: Emergency, Source: "eu", Destination: "us", Epoch: 1, Generation: 1,
+		SourceSide: health.Down, DestinationSide: health.Up, Spec: "x",
+		Gates: []GateResult{{GateSourceDown, Clean}, {GateFenced, NotConfigured}}, Unacknowledged: []string{"eu-1"},
+	}
 	return []Command{
 		Tick{},
 		Initialize{Installation: "demo", CA: TrustedCA{Fingerprint: "aa", PEM: "pem", At: start}},
@@ -41,6 +47,20 @@ func everyCommand() []Command {
 		TrustCA{TrustedCA{Fingerprint: "bb", PEM: "pem", At: start}},
 		RetireCA{Fingerprint: "bb"},
 		RaiseFeature{Level: 2},
+		ProposeCutover{Service: "db", To: "us", As: Emergency, Reason: "r", Signer: signer, Evidence: evidence, Basis: basis},
+		ReviseCutover{ID: "CUT-1", Version: 3, Evidence: evidence, Basis: basis},
+		ApproveCutover{ID: "CUT-1", Evidence: evidence.Digest(), Reason: "r", Signer: signer, Waivers: []Waiver{
+			{Gate: GateFenced, Outcome: UnknownGate}, {Gate: GateNodesAcknowledged, Nodes: []string{"eu-1"}},
+		}},
+		RejectCutover{ID: "CUT-1", Reason: "r", Signer: signer},
+		AbortCutover{ID: "CUT-1", Reason: "r", Signer: signer},
+		CloseCutover{ID: "CUT-1", Version: 3, As: Expired, Reason: "r"},
+		RemindCutover{ID: "CUT-1", Number: 2},
+		BeginCutover{ID: "CUT-1", Version: 3, Evidence: evidence, Basis: basis},
+		PublishCutover{ID: "CUT-1", Version: 4, Acknowledged: []string{"eu-1", "us-1"}, Rotation: change("us")},
+		ConfirmActive{Service: "db", Active: "us", Reason: "r", Signer: signer, Rotation: change("us")},
+		BeginGeneration{Generation: 2, Member: m, CA: TrustedCA{Fingerprint: "bb", PEM: "pem"}, Reason: "r"},
+		NoteDelivery{Receiver: "pager", Index: 7},
 	}
 }
 

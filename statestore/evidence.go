@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/quorate/quorate/health"
 )
@@ -31,6 +32,24 @@ func (st *State) SideOf(service, cluster string) health.Side {
 		return health.Unknown
 	}
 	return side
+}
+
+// UpSince returns since when, in log time, the cluster has been up for the
+// service: since its first endpoint that is up turned so. Not ok: none is up.
+func (st *State) UpSince(service, cluster string) (since time.Time, ok bool) {
+	for t, ts := range st.serviceTargets(service) {
+		if t.Cluster == cluster && ts.Verdict.Side == health.Up && (!ok || ts.Verdict.Since.Before(since)) {
+			since, ok = ts.Verdict.Since, true
+		}
+	}
+	return since, ok
+}
+
+func (st *State) serviceTargets(service string) map[health.Target]*TargetState {
+	if s, ok := st.Services[service]; ok {
+		return s.Targets
+	}
+	return nil
 }
 
 // Unacknowledged returns the members that cannot be expected to acknowledge,

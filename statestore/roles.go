@@ -41,6 +41,7 @@ func (st *State) filled() *State {
 	fill(&next.Tokens)
 	fill(&next.JoinTokens)
 	fill(&next.Requests)
+	fill(&next.Cutovers)
 	return &next
 }
 

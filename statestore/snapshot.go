@@ -103,6 +103,9 @@ func (st *State) records(yield func(key string, value any) error) error {
 	for k, v := range st.Requests {
 		add("requests", k, v)
 	}
+	for k, v := range st.Cutovers {
+		add("cutovers", k, v)
+	}
 	for _, r := range st.Revisions {
 		if r.Number == st.Revision {
 			r.Spec = nil // It is the spec record.
@@ -293,6 +296,8 @@ func (st *State) readRecord(l line) error {
 		return readInto(st.JoinTokens, name, l.Value)
 	case "requests":
 		return readInto(st.Requests, name, l.Value)
+	case "cutovers":
+		return readInto(st.Cutovers, name, l.Value)
 	case "revisions":
 		return readOnto(&st.Revisions, l.Value)
 	case "events":

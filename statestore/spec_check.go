@@ -36,6 +36,7 @@ func checkSpec(sp *Spec) error {
 	checkZones(&f, sp)
 	checkClusters(&f, sp)
 	checkServices(&f, sp)
+	checkNotify(&f, sp)
 	if s := sp.Safety; s.MinServingClusters < 0 || s.MaxDrained < 0 || s.Changes.Causes < 0 || s.Changes.Per < 0 {
 		f.add("safety", "must not be negative")
 	}
@@ -153,6 +154,7 @@ func checkServices(f *findings, sp *Spec) {
 		}
 		checkSelection(f, path, sp, name)
 		checkNumbers(f, path, s)
+		checkSaidStateful(f, path, sp, name)
 	}
 }
 

@@ -60,7 +60,7 @@ func (s *Store) swap(st *State) {
 //
 // A command that the state forbids is refused: Result.Err says why, and nothing
 // but the log position, log time and the memory of the request id changes, on
-// every replica. An entry that does not decode changes nothing at all; the raft
+// every replica; the refusal of a person's act on a cutover is audited. An entry that does not decode changes nothing at all; the raft
 // adapter then parks consensus on this node. An entry at or below the state's
 // index is in the state already and is passed over.
 func (s *Store) Apply(index, term uint64, data []byte) Result {
@@ -113,25 +113,35 @@ func (st *State) apply(index, term uint64, data []byte) (*State, error) {
 		return nil, fmt.Errorf("index %d: %w", index, err)
 	}
 	framed := st.frame(index, term, meta)
-	if cmd == nil {
-		return framed, nil
-	}
-	if done, err := framed.remembered(cmd.Kind(), body, meta); done {
-		return framed, err
-	}
 	at := entry{index: index, now: framed.Now, meta: meta}
+	lost := framed.voidSignatures(st, at)
 	next := *framed
-	rec, err := cmd.apply(&next, at)
-	if err != nil {
+	var rec record
+	var done bool
+	if cmd != nil {
+		if done, err = framed.remembered(cmd.Kind(), body, meta); !done {
+			rec, err = cmd.apply(&next, at)
+		}
+	} else {
+		err = nil
+	}
+	var refusal *Refusal
+	if asRefusal(err, &refusal) {
 		next = *framed
-	} else if rec.kind != "" {
+		if rec = (record{}); !done {
+			rec = next.refusal(cmd, refusal)
+		}
+	}
+	if rec = rec.also(lost); rec.kind != "" {
 		if err := next.audit(at, rec); err != nil {
 			// The record is ours and always encodes; a replica on which it does not
 			// must not go on alone.
 			return nil, fmt.Errorf("index %d: audit record: %w: %w", index, err, ErrUndecodable)
 		}
 	}
-	next.remember(cmd.Kind(), body, at, err)
+	if cmd != nil && !done {
+		next.remember(cmd.Kind(), body, at, err)
+	}
 	return &next, err
 }
 

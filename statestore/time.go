@@ -1,6 +1,10 @@
 package statestore
 
-import "time"
+import (
+	"time"
+
+	"github.com/quorate/quorate/health"
+)
 
 // lastYear is the last one that RFC 3339 can write, and with it a snapshot.
 const lastYear = 9999
@@ -51,5 +55,27 @@ func (st *State) Deadlines() bool {
 			return true
 		}
 	}
+	for name, s := range st.Services {
+		if s.Ownership != nil && st.deadline(name, s.Ownership) {
+			return true
+		}
+	}
 	return false
+}
+
+// deadline reports whether log time matters to a stateful service: a cutover may
+// expire, one may soon be proposed, or people wait until one may.
+func (st *State) deadline(service string, o *Ownership) bool {
+	spec := st.Spec.Services[service].Stateful
+	if o.Open != "" || st.SideOf(service, o.Active) == health.Down {
+		return true
+	}
+	if o.Cutover != "" && !passed(st.Now, o.Since.Add(spec.Cooldown.D())) {
+		return true
+	}
+	if o.Active == spec.Preferred || st.SideOf(service, spec.Preferred) != health.Up {
+		return false
+	}
+	up, ok := st.UpSince(service, spec.Preferred)
+	return ok && !passed(st.Now, up.Add(spec.Failback.HealthyFor.D()))
 }

@@ -1,0 +1,102 @@
+package statestore
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/quorate/quorate/health"
+)
+
+// checkStateful refuses a spec that would move a stateful service, or change one
+// whose move is under way; it names all of them. A spec never moves anything: only
+// a cutover that people approved does (G3).
+func (st *State) checkStateful(spec *Spec) error {
+	var broken []string
+	add := func(format string, args ...any) { broken = append(broken, fmt.Sprintf(format, args...)) }
+	for _, name := range sortedKeys(st.Services) {
+		o := st.Services[name].Ownership
+		if o == nil {
+			continue
+		}
+		open := st.OpenCutover(name)
+		next, stays := spec.Services[name]
+		switch {
+		case !stays && open != nil:
+			add("%s cannot go while %s is %s; decide it first", name, open.ID, open.Phase)
+			continue
+		case !stays:
+			continue
+		case next.Stateful == nil:
+			add("%s cannot become stateless; remove the service first", name)
+			continue
+		case open != nil && open.Phase == Fencing && st.Spec.ServiceDigest(name) != spec.ServiceDigest(name):
+			add("%s cannot change while %s is under way", name, open.ID)
+			continue
+		}
+		candidates := spec.Candidates(name)
+		if !slices.Contains(candidates, o.Active) {
+			add("%s is active on %s, which must stay one of its clusters; move it first: quorate cutover propose %s", name, o.Active, name)
+		}
+		if open != nil && !slices.Contains(candidates, open.Destination) {
+			add("%s is about to move to %s (%s), which must stay one of its clusters; reject that first", name, open.Destination, open.ID)
+		}
+	}
+	if len(broken) > 0 {
+		return refuse(ErrStateful, "stateful: %s", strings.Join(broken, "; "))
+	}
+	return nil
+}
+
+// checkActive refuses a rotation of a stateful service that answers with anything
+// but its active cluster. One that is made now names all of the cluster's
+// endpoints of a family that are up, or all there are when none is.
+func (st *State) checkActive(ch RotationChange, active string, how strictness) error {
+	c, ok := st.Spec.Clusters[active]
+	if !ok {
+		return refuse(ErrStateful, "service %s: its active cluster %s is not there", ch.Service, active)
+	}
+	for _, f := range []struct {
+		family string
+		pool   Pool
+		addrs  []netip.Addr
+	}{{"v4", ch.V4, c.IPv4}, {"v6", ch.V6, c.IPv6}} {
+		if f.pool.AllDown != "" {
+			return refuse(ErrStateful, "service %s: rotation %s: says %s, a stateful service always answers with %s", ch.Service, f.family, f.pool.AllDown, active)
+		}
+		for _, sh := range f.pool.Shares {
+			if sh.Cluster != active {
+				return refuse(ErrStateful, "service %s: rotation %s: names %s, but %s is active; only a cutover that people approved moves it", ch.Service, f.family, sh.Cluster, active)
+			}
+		}
+		if how != judged || len(f.pool.Shares) == 0 {
+			continue // Emptiness is judged with that of every pool.
+		}
+		want := st.upOf(ch.Service, active, f.addrs)
+		if len(want) == 0 {
+			want = f.addrs
+		}
+		if got := f.pool.Shares[0].Endpoints; !sameAddrs(got, want) {
+			return refuse(ErrStale, "service %s: rotation %s: names %v of %s, which should be %v", ch.Service, f.family, got, active, want)
+		}
+	}
+	return nil
+}
+
+// upOf returns those of the cluster's addresses that are up for the service.
+func (st *State) upOf(service, cluster string, addrs []netip.Addr) []netip.Addr {
+	var up []netip.Addr
+	for _, a := range addrs {
+		ts := st.target(health.Target{Service: service, Cluster: cluster, Endpoint: a})
+		if ts != nil && ts.Verdict.Side == health.Up {
+			up = append(up, a)
+		}
+	}
+	return up
+}
+
+func sameAddrs(a, b []netip.Addr) bool {
+	sorted := func(s []netip.Addr) []netip.Addr { return slices.SortedFunc(slices.Values(s), netip.Addr.Compare) }
+	return slices.Equal(sorted(a), sorted(b))
+}
