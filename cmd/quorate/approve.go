@@ -79,21 +79,18 @@ func (c *cli) approve(cmd *cobra.Command, id string, a approval) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(c.err, signedText(signed))
+		fmt.Fprintln(c.err, signed.Text)
 		return c.waitFor(cmd, signed)
 	}
-	if err := show(c, env, func(w io.Writer, items []apitype.Cutover) {
+	return show(c, env, func(w io.Writer, items []apitype.Cutover) {
 		for _, co := range items {
 			if a.dryRun {
-				fmt.Fprintf(w, "dry run, nothing written: would sign %s as %d of %d\n", co.ID, co.Approvals.Have+1, co.Approvals.Required)
+				fmt.Fprintf(w, "dry run, nothing written: would sign %s as %d of %d\n", co.ID, co.Approvals.Have, co.Approvals.Required)
 				continue
 			}
-			fmt.Fprintln(w, signedText(co))
+			fmt.Fprintln(w, co.Text)
 		}
-	}); err != nil {
-		return err
-	}
-	return nil
+	})
 }
 
 // ready makes sure that a person has seen what is signed: by the flags that say so,
@@ -194,35 +191,6 @@ func risk(gate string, co apitype.Cutover) string {
 	return "what it guards against may happen"
 }
 
-// signedText says what a signature has done.
-func signedText(co apitype.Cutover) string {
-	ap := co.Approvals
-	who := ""
-	if n := len(ap.Signatures); n > 0 {
-		who = " as " + ap.Signatures[n-1].User
-	}
-	text := fmt.Sprintf("signed %d of %d%s. ", ap.Have, ap.Required, who)
-	switch co.Phase {
-	case "proposed":
-		if missing := ap.Required - ap.Have; missing > 0 {
-			return text + fmt.Sprintf("Waiting for %s (%s); see: quorate cutover show %s", approvers(missing), orDash(strings.Join(ap.From, ", ")), co.ID)
-		}
-		return text + fmt.Sprintf("Waiting for waivers of %s; see: quorate cutover show %s", strings.Join(waiversNeeded(co), ", "), co.ID)
-	case "approved":
-		return text + fmt.Sprintf("%s moves %s now", co.Service, move(co))
-	case "fencing":
-		return text + fmt.Sprintf("%s is not answered any more; waiting for %s", co.Source, orDash(strings.Join(co.Waiting, ", ")))
-	}
-	return text + ending(co)
-}
-
-func approvers(n int) string {
-	if n == 1 {
-		return "one more approver"
-	}
-	return fmt.Sprintf("%d more approvers", n)
-}
-
 // approveNext adds to a refusal the whole command that would sign what is there now.
 func (c *cli) approveNext(ctx context.Context, id string, a approval, err error) error {
 	var problem *client.ProblemError
@@ -230,6 +198,14 @@ func (c *cli) approveNext(ctx context.Context, id string, a approval, err error)
 		return err
 	}
 	switch problem.Name() {
+	case apitype.ProblemSelfApproval:
+		if strings.Contains(problem.Detail, "counts as") {
+			problem.Detail = "\n  " + problem.Detail
+		} else {
+			problem.Detail = ""
+		}
+		problem.Detail = fmt.Sprintf("approve %s: the proposer may not approve; another approver must sign%s", id, problem.Detail)
+		return err
 	case apitype.ProblemBlocked, apitype.ProblemEvidence:
 	default:
 		return err

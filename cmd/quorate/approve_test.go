@@ -108,13 +108,12 @@ func TestWithoutATerminalApproveSaysTheWholeCommand(t *testing.T) {
 
 func TestAScriptSignsWhatItSays(t *testing.T) {
 	o := &office{co: pending(), then: func(co *apitype.Cutover) {
-		co.Approvals.Have = 1
-		co.Approvals.Signatures = []apitype.Signature{{User: "sre-1", Person: "sre-1"}}
+		co.Text = "signed 1 of 2 as sre-1. Waiting for one more approver (approver)"
 	}}
 	code, out, _ := o.at(t, nil, "approve", "CUT-17", "--evidence", "9f3c", "--waive", "source_fenced", "--waive", "lag_within_rpo", "--confirm", "orders-db", "--reason", "why")
 	require.Zero(t, code)
 	require.Equal(t, []apitype.ApproveRequest{{Evidence: "9f3c", Waivers: []string{"source_fenced", "lag_within_rpo"}, Reason: "why"}}, o.sent)
-	require.Equal(t, "signed 1 of 2 as sre-1. Waiting for one more approver (approver); see: quorate cutover show CUT-17\n", out)
+	require.Equal(t, "signed 1 of 2 as sre-1. Waiting for one more approver (approver)\n", out)
 }
 
 func TestApproveWantsTheRightService(t *testing.T) {
@@ -207,7 +206,7 @@ func TestARefusalSaysWhatToRunNext(t *testing.T) {
 
 	o.problem = &apitype.Problem{
 		Type: apitype.ProblemBase + apitype.ProblemSelfApproval, Title: "the proposer may not approve", Status: http.StatusForbidden,
-		Detail: "approve CUT-17: the proposer may not approve; another approver must sign",
+		Detail: "CUT-17 (orders-db from eu to us): sre-1 proposed it and may not approve it; another approver must sign",
 	}
 	code, _, talk = o.at(t, nil, args...)
 	require.Equal(t, client.ExitForbidden, code)
@@ -219,7 +218,7 @@ func TestAWaitingApproveEndsWithTheCutover(t *testing.T) {
 	ends := func(phase string) *office {
 		o := &office{co: pending()}
 		o.then = func(co *apitype.Cutover) {
-			co.Phase, co.Approvals.Have = "approved", 2
+			co.Phase, co.Text = "approved", "signed 2 of 2 as dba-2: approved, the move begins"
 			o.looks = func(co *apitype.Cutover) { co.Phase, co.TookSeconds = phase, 0.2 }
 		}
 		return o
@@ -227,7 +226,7 @@ func TestAWaitingApproveEndsWithTheCutover(t *testing.T) {
 	code, out, talk := ends("done").at(t, nil, args...)
 	require.Zero(t, code, talk)
 	require.Equal(t, "done: orders-db answers with us, epoch 13, 200ms after the last signature\n", out)
-	require.Contains(t, talk, "signed 2 of 2. orders-db moves eu -> us now\n")
+	require.Contains(t, talk, "signed 2 of 2 as dba-2: approved, the move begins\n")
 
 	code, out, _ = ends("aborted").at(t, nil, args...)
 	require.Equal(t, client.ExitConflict, code)

@@ -189,8 +189,10 @@ func waiversNeeded(co apitype.Cutover) []string {
 		if len(co.Waiting) > 0 {
 			all = append(all, nodesGate+"="+strings.Join(co.Waiting, ","))
 		}
-		if i := slices.IndexFunc(co.Gates, func(g apitype.Gate) bool { return g.Name == destinationGate }); i >= 0 && !co.Gates[i].Passed {
-			all = append(all, destinationGate)
+		for _, b := range co.Blockers {
+			if b.Waive != "" {
+				all = append(all, b.Waive)
+			}
 		}
 		return all
 	}

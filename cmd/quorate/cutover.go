@@ -195,10 +195,9 @@ func (c *cli) decide(cmd *cobra.Command, id, verb string, a act) error {
 	return show(c, env, func(w io.Writer, items []apitype.Cutover) {
 		for _, co := range items {
 			if a.dryRun {
-				fmt.Fprintf(w, "dry run, nothing written: would %s %s %s %s (%s)\n", verb, co.ID, co.Service, move(co), co.Phase)
-				continue
+				fmt.Fprint(w, "dry run, nothing written: ")
 			}
-			fmt.Fprintln(w, ending(co))
+			fmt.Fprintln(w, co.Text)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -82,7 +83,9 @@ func epochRow(co apitype.Cutover) []string {
 func signers(co apitype.Cutover) string {
 	var who, waived []string
 	for _, s := range co.Approvals.Signatures {
-		who = append(who, s.User)
+		if !slices.Contains(who, s.User) { // who waived something later is there already
+			who = append(who, s.User)
+		}
 	}
 	for _, g := range co.Gates {
 		if len(g.Waived) > 0 {

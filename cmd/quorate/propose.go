@@ -81,7 +81,7 @@ func (c *cli) propose(cmd *cobra.Command, r apitype.CutoverRequest) error {
 	if err := show(c, env, func(w io.Writer, items []apitype.Cutover) {
 		for _, co := range items {
 			if r.DryRun {
-				fmt.Fprintf(w, "dry run, nothing written: would propose %s %s %s\n", co.Service, move(co), co.Kind)
+				fmt.Fprintf(w, "dry run, nothing written: %s\n", co.Text)
 				lines(w, "gates", gateLines(co))
 				continue
 			}

@@ -89,31 +89,10 @@ func serviceNote(s apitype.ServiceSummary) string {
 	if s.Frozen {
 		notes = append(notes, "frozen")
 	}
-	if o := s.Stateful; o != nil {
-		notes = append(notes, statefulNotes(s.Name, *o, s)...)
-	}
-	for _, n := range s.Notes {
-		if !slices.Contains(notes, n) {
-			notes = append(notes, n)
-		}
-	}
-	return strings.Join(notes, "; ")
-}
-
-func statefulNotes(name string, o apitype.Stateful, s apitype.ServiceSummary) []string {
-	var notes []string
-	switch {
-	case o.Unconfirmed:
-		notes = append(notes, fmt.Sprintf("UNCONFIRMED: quorate thaw %s --active CLUSTER", name))
-	case o.Moving:
-		notes = append(notes, "MOVING: "+orDash(o.Open))
-	case activeSide(s) == health.Down:
+	if o := s.Stateful; o != nil && !o.Moving && !o.Unconfirmed && activeSide(s) == health.Down {
 		notes = append(notes, "ACTIVE SIDE DOWN, held for approval")
 	}
-	if !o.G4Enforced {
-		notes = append(notes, "G4 not enforced")
-	}
-	return notes
+	return strings.Join(append(notes, s.Notes...), "; ")
 }
 
 // activeSide is how the quorum sees a stateful service's active side: down when all

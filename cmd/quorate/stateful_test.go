@@ -38,15 +38,15 @@ func TestAStatefulServiceShowsItsActiveSideAndWhatIsWrong(t *testing.T) {
 		side          health.Side
 		answers, note string
 	}{
-		{"up", apitype.Stateful{Active: "eu", Epoch: 12, G4Enforced: true}, health.Up, "eu (epoch 12)", ""},
-		{"down is held", apitype.Stateful{Active: "eu", Epoch: 12, G4Enforced: true}, health.Down, "eu (epoch 12)", "ACTIVE SIDE DOWN, held for approval"},
-		{"nothing fences it", apitype.Stateful{Active: "eu", Epoch: 12}, health.Up, "eu (epoch 12)", "G4 not enforced"},
-		{"moving", apitype.Stateful{Active: "eu", Epoch: 12, Moving: true, Open: "CUT-17", G4Enforced: true}, health.Down, "withheld (was eu, epoch 12)", "MOVING: CUT-17"},
-		{"unconfirmed", apitype.Stateful{Active: "eu", Epoch: 12, Unconfirmed: true, G4Enforced: true}, health.Down, "what each node last knew", "UNCONFIRMED: quorate thaw orders-db --active CLUSTER"},
+		{"up", apitype.Stateful{Active: "eu", Epoch: 12}, health.Up, "eu (epoch 12)", "G4 not enforced"},
+		{"not judged yet is not down", apitype.Stateful{Active: "eu", Epoch: 12}, health.Unknown, "eu (epoch 12)", "G4 not enforced"},
+		{"down is held", apitype.Stateful{Active: "eu", Epoch: 12}, health.Down, "eu (epoch 12)", "ACTIVE SIDE DOWN, held for approval; G4 not enforced"},
+		{"moving", apitype.Stateful{Active: "eu", Epoch: 12, Moving: true, Open: "CUT-17"}, health.Down, "withheld (was eu, epoch 12)", "G4 not enforced"},
+		{"unconfirmed", apitype.Stateful{Active: "eu", Epoch: 12, Unconfirmed: true}, health.Down, "what each node last knew", "G4 not enforced"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := apitype.ServiceSummary{Name: "orders-db", Kind: "stateful", Stateful: &tt.owner, V4: share(tt.side), TargetsTotal: 2}
+			s := apitype.ServiceSummary{Name: "orders-db", Kind: "stateful", Stateful: &tt.owner, V4: share(tt.side), TargetsTotal: 2, Notes: []string{"G4 not enforced"}}
 			require.Equal(t, tt.answers, answersNow(s))
 			require.Equal(t, tt.note, serviceNote(s))
 		})

@@ -52,6 +52,9 @@ func (c *cli) tokenCreateCommand() *cobra.Command {
 				for _, t := range items {
 					fmt.Fprintln(w, t.Secret)
 					fmt.Fprintf(c.err, "token %s of %s; it is not shown again. Keep it in a file of mode 0600 and use --token-file.\n", t.ID, t.User)
+					if who := countsAs(t); who != t.User {
+						fmt.Fprintf(c.err, "its signatures count as %s's; those of a token made at a node's local socket count as its user's\n", who)
+					}
 				}
 			})
 		},
@@ -77,12 +80,21 @@ func (c *cli) tokenListCommand() *cobra.Command {
 			return show(c, env, func(w io.Writer, items []apitype.Token) {
 				rows := make([][]string, 0, len(items))
 				for _, t := range items {
-					rows = append(rows, []string{t.ID, t.User, orDash(strings.Join(t.Groups, ",")), t.Minter, stamp(t.At), stamp(t.Expires)})
+					rows = append(rows, []string{t.ID, t.User, orDash(strings.Join(t.Groups, ",")), orDash(t.Minter), countsAs(t), stamp(t.At), stamp(t.Expires)})
 				}
-				columns(w, "ID USER GROUPS MINTER MADE EXPIRES", rows)
+				columns(w, "ID USER GROUPS MINTER COUNTS_AS MADE EXPIRES", rows)
 			})
 		},
 	}
+}
+
+// countsAs is the person whose signatures a token makes: whoever made it, or nobody
+// could be kept from signing twice with two tokens.
+func countsAs(t apitype.Token) string {
+	if t.Root || t.Minter == "" {
+		return t.User
+	}
+	return t.Minter
 }
 
 func (c *cli) tokenRevokeCommand() *cobra.Command {
