@@ -142,12 +142,8 @@ type Epoch struct {
 func (t *Table) Epochs() []Epoch {
 	var list []Epoch
 	for _, s := range t.services {
-		if d := s.side; d != nil {
-			list = append(list, Epoch{
-				Service: s.name, Generation: d.generation, Epoch: max(d.epoch, d.next), Active: d.active,
-				Answers: d.cluster(s.onStale.Answer), Cutover: d.open,
-				Moving: d.moving(), Unconfirmed: d.unconfirmed, Withheld: d.withheld,
-			})
+		if s.side != nil {
+			list = append(list, s.epoch())
 		}
 	}
 	return list
@@ -156,10 +152,18 @@ func (t *Table) Epochs() []Epoch {
 // Epoch returns how far the table has come with a service; false if it is none of
 // the stateful ones.
 func (t *Table) Epoch(service string) (Epoch, bool) {
-	for _, e := range t.Epochs() {
-		if e.Service == service {
-			return e, true
-		}
+	s := t.service(service, 0)
+	if s == nil || s.side == nil {
+		return Epoch{}, false
 	}
-	return Epoch{}, false
+	return s.epoch(), true
+}
+
+func (s *service) epoch() Epoch {
+	d := s.side
+	return Epoch{
+		Service: s.name, Generation: d.generation, Epoch: max(d.epoch, d.next), Active: d.active,
+		Answers: d.cluster(s.onStale.Answer), Cutover: d.open,
+		Moving: d.moving(), Unconfirmed: d.unconfirmed, Withheld: d.withheld,
+	}
 }

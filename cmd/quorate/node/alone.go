@@ -35,6 +35,11 @@ const aloneReminder = time.Minute
 
 // runAlone answers DNS until ctx ends.
 func (n *Node) runAlone(ctx context.Context) error {
+	data := newPlane(context.WithoutCancel(ctx), n.log)
+	data.run("tables", func(ctx context.Context) error {
+		n.tables.run(ctx, n.view) // what was withheld at start, for a slow disk
+		return nil
+	})
 	remind := time.NewTicker(aloneReminder)
 	defer remind.Stop()
 	for {
@@ -42,7 +47,7 @@ func (n *Node) runAlone(ctx context.Context) error {
 			keyErr, n.alone, keyNext, "mend or restore the file and restart; or quorate members remove "+n.cfg.Name+", then join again in an empty data_dir")
 		select {
 		case <-ctx.Done():
-			return n.answers.stop()
+			return errors.Join(data.stop(), n.answers.stop())
 		case <-remind.C:
 		}
 	}

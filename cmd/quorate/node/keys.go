@@ -5,6 +5,7 @@ const (
 	keyAddr    = "addr"
 	keyAPI     = "api"
 	keyCA      = "ca"
+	keyCutover = "cutover"
 	keyDNS     = "dns"
 	keyErr     = "err"
 	keyFiles   = "files"

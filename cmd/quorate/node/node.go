@@ -193,7 +193,7 @@ func (n *Node) openLKG() error {
 	n.contact = openContact(n.dir.join(contactFile), n.started)
 	n.store = statestore.NewStore()
 	n.view = newView(n.store, st)
-	n.tables = &publisher{log: n.log}
+	n.tables = &publisher{log: n.log, floor: file, swapped: make(chan struct{}, 1)}
 	if st != nil {
 		if err := n.tables.publish(st); err != nil {
 			n.log.Error("the table of the last known good state leaves something out", keyErr, err)
@@ -273,6 +273,7 @@ func (n *Node) Run(ctx context.Context) error {
 	control.run("joins", func(ctx context.Context) error {
 		return mesh.ServeJoin(ctx, n.mesh.Listener(mesh.ProtoJoin), n.admit)
 	})
+	control.run("acknowledgements", n.acknowledge)
 	control.run("addresses", n.book.run)
 	control.run("bootstrap", n.bootstrap)
 	control.run("identity", n.markStarted)

@@ -62,6 +62,10 @@ func (n *Node) leaveOthersState() {
 	n.view = newView(n.store, nil)
 	n.tables.table.Store(nil)
 	n.lkg.Rebase(n.store.State())
+	// Its epochs say nothing about services of the same name here.
+	if err := n.lkg.ForgetFloor(); err != nil {
+		n.log.Error("the epochs of another installation cannot be forgotten; services of the same names may be withheld", keyErr, err)
+	}
 }
 
 // peerName returns the authenticated name of the peer of a connection that the
@@ -266,12 +270,13 @@ func (n *Node) takeHello(_ context.Context, from string, body []byte) ([]byte, e
 // handleCalls registers what peers may ask of this node.
 func (n *Node) handleCalls() {
 	for method, h := range map[string]consensus.Handler{
-		methodHello:   n.takeHello,
-		methodReport:  n.takeReport,
-		methodRenew:   n.takeRenewal,
-		methodTrust:   n.takeTrust,
-		methodCA:      n.takeAuthority,
-		methodRenewed: n.takeRenewNow,
+		methodHello:       n.takeHello,
+		methodReport:      n.takeReport,
+		methodAcknowledge: n.takeAcknowledgement,
+		methodRenew:       n.takeRenewal,
+		methodTrust:       n.takeTrust,
+		methodCA:          n.takeAuthority,
+		methodRenewed:     n.takeRenewNow,
 	} {
 		n.raft.Handle(method, h)
 	}
