@@ -39,25 +39,26 @@ func cutovers(st *statestore.State, waits Waits) []Proposal {
 func Unwell(st *statestore.State) []string {
 	var services []string
 	for _, service := range sortedKeys(st.Services) {
-		if own := st.Services[service].Ownership; own != nil && !own.Unconfirmed && !well(st, service, own.Active) {
+		if own := st.Services[service].Ownership; own != nil && !own.Unconfirmed && unwell(st, service, own.Active) {
 			services = append(services, service)
 		}
 	}
 	return services
 }
 
-// well reports whether a quorum holds an endpoint of the cluster to be up, with
-// nothing that contradicts it.
-func well(st *statestore.State, service, cluster string) bool {
+// unwell reports whether a quorum holds the cluster to be down, or no quorum holds
+// it to be up. One that waits for its first verdict, or for that of a changed
+// check, is not unwell: nobody has said anything about it yet.
+func unwell(st *statestore.State, service, cluster string) bool {
 	v, _, ok := tellingTarget(st, service, cluster)
-	return ok && v.Side == health.Up && v.Mark == health.Settled
+	return ok && (v.Side == health.Down || v.Mark != health.Settled)
 }
 
 // propose returns the emergency that automation proposes by itself, or nil.
 func propose(st *statestore.State, service string, own *statestore.Ownership, waits Waits) (statestore.Command, string) {
 	stateful := st.Spec.Services[service].Stateful
 	waited, waiting := waits.Down[service]
-	if !waiting || waited < stateful.ProposeAfter.D() || own.Unconfirmed || well(st, service, own.Active) {
+	if !waiting || waited < stateful.ProposeAfter.D() || own.Unconfirmed || !unwell(st, service, own.Active) {
 		return nil, ""
 	}
 	if _, frozen := st.Frozen(service); frozen {
@@ -107,7 +108,7 @@ func step(st *statestore.State, co *statestore.Cutover, waits Waits) (statestore
 	case evidence.Digest() != co.Digest:
 		return statestore.ReviseCutover{ID: co.ID, Version: co.Version, Evidence: evidence, Basis: st.Basis(co.Service)},
 			"the evidence changed: " + strings.Join(co.Evidence.Differences(evidence), "; ")
-	case co.Phase == statestore.Approved:
+	case co.Phase == statestore.Approved && st.Count(co).Approved():
 		return statestore.BeginCutover{ID: co.ID, Version: co.Version, Evidence: evidence, Basis: st.Basis(co.Service)},
 			co.ID + " is approved"
 	}
