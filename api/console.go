@@ -1,7 +1,6 @@
 package api
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/quorate/quorate/api/apitype"
 	"github.com/quorate/quorate/api/console"
-	"github.com/quorate/quorate/health"
 	"github.com/quorate/quorate/statestore"
 )
 
@@ -40,6 +38,7 @@ func (s *Server) consoleRoutes(mux *http.ServeMux) {
 	}))
 	mux.HandleFunc("GET /ui/stream", s.consoleStream)
 	mux.HandleFunc("GET /ui/static/{name}", s.console.ServeAsset)
+	mux.HandleFunc("GET /ui/icon/{n}", s.console.ServeIcon)
 	mux.HandleFunc("GET /ui/login", func(w http.ResponseWriter, r *http.Request) { s.loginForm(w, r, http.StatusOK, "") })
 	mux.HandleFunc("POST /ui/login", s.loginSubmit)
 	mux.HandleFunc("POST /ui/logout", func(w http.ResponseWriter, r *http.Request) {
@@ -47,6 +46,7 @@ func (s *Server) consoleRoutes(mux *http.ServeMux) {
 		http.Redirect(w, r, "/ui/login", http.StatusSeeOther)
 	})
 	mux.HandleFunc("POST /ui/user", s.switchUser)
+	s.consoleCutoverRoutes(mux)
 }
 
 // viewer authenticates a browser.
@@ -73,25 +73,61 @@ func (s *Server) page(draw func(http.ResponseWriter, *http.Request, *call) error
 			if _, err := r.Cookie(sessionCookie); err != nil && prob.Status == http.StatusUnauthorized {
 				wrong = "" // a first visit
 			}
+			if wrong == "" && r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+				s.again(w, r)
+				return
+			}
 			s.loginForm(w, r, prob.Status, wrong)
 			return
 		}
-		h := w.Header()
-		h.Set("Content-Type", "text/html; charset=utf-8")
-		h.Set("Quorate-Now", s.cfg.Now().UTC().Format(time.RFC3339Nano))
-		s.setHeaders(h, c)
+		s.pageHeaders(w, c)
 		if err := draw(w, r, c); err != nil {
 			s.log.Error("draw a page", keyRoute, r.Pattern, keyErr, err)
 		}
 	}
 }
 
-func (s *Server) loginForm(w http.ResponseWriter, _ *http.Request, status int, wrong string) {
+func (s *Server) pageHeaders(w http.ResponseWriter, c *call) {
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Quorate-Now", s.cfg.Now().UTC().Format(time.RFC3339Nano))
+	s.setHeaders(h, c)
+}
+
+func (s *Server) loginForm(w http.ResponseWriter, r *http.Request, status int, wrong string) {
+	back := r.URL.RequestURI()
+	if strings.HasPrefix(r.URL.Path, "/ui/") {
+		back = r.PostFormValue("back")
+	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	if err := s.console.Login(w, wrong); err != nil {
+	if err := s.console.Login(w, console.Login{Wrong: wrong, Back: wayBack(back, "")}); err != nil {
 		s.log.Error("draw the login form", keyErr, err)
 	}
+}
+
+// again asks a browser that came by another site's link to come once more: it keeps
+// back a cookie of ours until the request is our own page's.
+func (s *Server) again(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	if err := s.console.Again(w, wayBack(r.URL.RequestURI(), "/")); err != nil {
+		s.log.Error("draw a page", keyRoute, r.Pattern, keyErr, err)
+	}
+}
+
+// isPage reports whether a path is one of the console's, where a cookie logs in.
+func isPage(path string) bool {
+	return path == "/" || path == "/cutovers" || strings.HasPrefix(path, "/cutovers/") || strings.HasPrefix(path, "/ui/")
+}
+
+// wayBack returns where a person came from, if that is a page to look at, and
+// else the other path.
+func wayBack(path, other string) string {
+	page, _, _ := strings.Cut(path, "?")
+	if !isPage(page) || strings.HasPrefix(page, "/ui/") || strings.ContainsAny(path, "\\\r\n") {
+		return other
+	}
+	return path
 }
 
 // loginSubmit trades a token for a cookie that scripts cannot read and other
@@ -113,7 +149,7 @@ func (s *Server) loginSubmit(w http.ResponseWriter, r *http.Request) {
 	}
 	s.log.Info("logged in to the console", keyUser, p.User, keyVia, p.Via)
 	s.setCookie(w, r, sessionCookie, token, int(sessionLength.Seconds()))
-	http.Redirect(w, r, "/", http.StatusSeeOther)
+	http.Redirect(w, r, wayBack(r.PostFormValue("back"), "/"), http.StatusSeeOther)
 }
 
 func (s *Server) setCookie(w http.ResponseWriter, r *http.Request, name, value string, maxAge int) {
@@ -132,7 +168,7 @@ func (s *Server) switchUser(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.setCookie(w, r, demoCookie, name, int(sessionLength.Seconds()))
-	http.Redirect(w, r, "/", http.StatusSeeOther)
+	http.Redirect(w, r, wayBack(r.PostFormValue("back"), "/"), http.StatusSeeOther)
 }
 
 // consoleStream says that something changed, never what: the page fetches the
@@ -193,15 +229,27 @@ func (s *Server) pause(r *http.Request, d time.Duration) bool {
 	return false
 }
 
+// frame is what surrounds every page.
+func (s *Server) frame(c *call, title, path string) console.Frame {
+	f := console.Frame{
+		Title: title, Path: path, User: c.p.User,
+		Status: s.status(c), Now: s.cfg.Now().UTC(), DataAt: c.asOf,
+	}
+	// The page shows what waits for people at its top, and better.
+	f.Status.Banners = slices.DeleteFunc(f.Status.Banners, func(b apitype.Banner) bool { return b.Code == "cutover-waiting" })
+	if s.cfg.Demo != nil && c.p.Via == statestore.ViaDemo {
+		for _, u := range s.cfg.Demo.Users {
+			f.Users = append(f.Users, u.Name)
+		}
+	}
+	return f
+}
+
 // overview is what the first page shows.
 func (s *Server) overview(c *call) console.Overview {
-	o := console.Overview{
-		User: c.p.User, Via: c.p.Via, Status: s.status(c), Now: s.cfg.Now().UTC(), DataAt: c.asOf,
-	}
-	if s.cfg.Demo != nil && c.p.Via == "demo" {
-		for _, u := range s.cfg.Demo.Users {
-			o.Users = append(o.Users, u.Name)
-		}
+	o := console.Overview{Frame: s.frame(c, s.cfg.Node, "/")}
+	for _, svc := range o.Status.Services {
+		o.Services = append(o.Services, serviceRow(c, svc))
 	}
 	o.Matrix = matrix(c.st, o.Status)
 	for i := len(c.st.Events) - 1; i >= 0 && len(o.Events) < consoleEvents; i-- {
@@ -213,131 +261,3 @@ func (s *Server) overview(c *call) console.Overview {
 	return o
 }
 
-// matrix folds all targets of a cluster into one cell for each observer.
-func matrix(st *statestore.State, status apitype.Status) console.Matrix {
-	var m console.Matrix
-	byCluster := map[string][]apitype.TargetVotes{}
-	for _, cl := range status.Clusters {
-		var targets []apitype.TargetVotes
-		if cs := st.Clusters[cl.Name]; cs != nil {
-			targets = targetsView(st, cs.Targets, "")
-		}
-		for _, svc := range status.Services {
-			if ss := st.Services[svc.Name]; ss != nil {
-				targets = append(targets, targetsView(st, ss.Targets, cl.Name)...)
-			}
-		}
-		byCluster[cl.Name] = targets
-		m.Clusters = append(m.Clusters, column(cl, targets, status.Services))
-	}
-	for _, name := range sortedKeys(st.Members) {
-		member := st.Members[name]
-		if !member.Observes {
-			continue
-		}
-		row := console.Row{Observer: name, Region: member.Region}
-		if o := st.Observers[health.ObserverID(name)]; !o.Counts() {
-			row.Note = observerState(o)
-		}
-		for _, cl := range status.Clusters {
-			row.Cells = append(row.Cells, cell(byCluster[cl.Name], name))
-		}
-		m.Rows = append(m.Rows, row)
-	}
-	return m
-}
-
-// rank orders sides by how much they need to be seen.
-func rank(s health.Side) int {
-	switch s {
-	case health.Down:
-		return 2
-	case health.Unknown:
-		return 1
-	}
-	return 0
-}
-
-func column(cl apitype.ClusterSummary, targets []apitype.TargetVotes, services []apitype.ServiceSummary) console.Column {
-	col := console.Column{Name: cl.Name, Region: cl.Region, Drained: cl.Drain != nil, State: console.Unknown}
-	shown := -1
-	for i, t := range targets {
-		if shown < 0 || rank(t.Verdict.Side) > rank(targets[shown].Verdict.Side) {
-			shown = i
-		}
-	}
-	if shown >= 0 {
-		v := targets[shown].Verdict
-		held := v.Up
-		if v.Side == health.Down {
-			held = v.Down
-		}
-		col.State, col.Since, col.Mark = console.State(v.Side.String()), v.Since, string(v.Mark)
-		col.Regions = fmt.Sprintf("%d/%d", held, v.Eligible)
-	}
-	for _, svc := range services {
-		for _, sh := range append(svc.V4[:len(svc.V4):len(svc.V4)], v6Only(svc)...) {
-			if sh.Cluster == cl.Name {
-				col.Answers = append(col.Answers, fmt.Sprintf("%s %.0f%%", svc.Name, sh.Percent))
-			}
-		}
-	}
-	return col
-}
-
-// v6Only returns the IPv6 shares of a service that has no IPv4 at all.
-func v6Only(svc apitype.ServiceSummary) []apitype.Share {
-	if len(svc.V4) > 0 {
-		return nil
-	}
-	return svc.V6
-}
-
-func cell(targets []apitype.TargetVotes, observer string) console.Cell {
-	out := console.Cell{State: console.Unknown}
-	shown, first := health.Up, true
-	var details, bad []string
-	for _, t := range targets {
-		i := slices.IndexFunc(t.Votes, func(v apitype.Vote) bool { return v.Observer == observer })
-		if i < 0 {
-			continue // its labels keep it from voting on this one
-		}
-		v := t.Votes[i]
-		line := t.Target + " " + v.Side.String()
-		if v.Reason != "" {
-			line += " (" + v.Reason + ")"
-		}
-		if v.Note != "" {
-			line += ", " + v.Note
-		}
-		details = append(details, line)
-		out.Aside = out.Aside || !v.Counts
-		if v.Side != health.Up {
-			what := t.Service
-			if what == "" {
-				what = "front door"
-			}
-			bad = append(bad, what)
-		}
-		if v.Counts && v.Side != health.Unknown && t.Verdict.Side != health.Unknown && v.Side != t.Verdict.Side {
-			out.Lone = true
-		}
-		if first || rank(v.Side) > rank(shown) {
-			shown, first = v.Side, false
-			out.Text, out.Since = v.Reason, v.Since
-			if v.Side == health.Up {
-				out.Text = "" // "up ok" says it twice
-			}
-		}
-	}
-	if first {
-		out.Text, out.Aside = "no vote", true
-		return out
-	}
-	out.State = console.State(shown.String())
-	if n := len(details); len(bad) > 0 && len(bad) < n {
-		out.Text = strings.TrimSpace(out.Text + " " + strings.Join(slices.Compact(bad), ", "))
-	}
-	out.Detail = strings.Join(details, "\n")
-	return out
-}

@@ -17,6 +17,7 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,17 +39,57 @@ type asset struct {
 	tag  string
 }
 
-// Overview is the first page.
-type Overview struct {
-	User  string
-	Via   string   // how the user came in: token or demo
+// Frame is what surrounds every page.
+type Frame struct {
+	Title string   // of the page
+	Path  string   // of the page, to come back to
+	User  string   // who looks
 	Users []string // to switch between, in a demo
 
 	Status apitype.Status
-	Matrix Matrix
-	Events []apitype.Event // newest first
 	Now    time.Time
 	DataAt time.Time // the page shows at least what was committed by then
+}
+
+// Pending returns how many cutovers wait for a person.
+func (f Frame) Pending() int { return len(f.Deciding()) }
+
+// Deciding returns the cutovers that wait for a person.
+func (f Frame) Deciding() []apitype.CutoverSummary {
+	var out []apitype.CutoverSummary
+	for _, w := range f.Status.Waiting {
+		if w.Phase == "proposed" {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// Moving returns the cutovers that are approved and not yet published.
+func (f Frame) Moving() []apitype.CutoverSummary {
+	var out []apitype.CutoverSummary
+	for _, w := range f.Status.Waiting {
+		if w.Phase != "proposed" {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// Overview is the first page.
+type Overview struct {
+	Frame
+	Matrix   Matrix
+	Services []ServiceRow
+	Events   []apitype.Event // newest first
+}
+
+// ServiceRow is a service with what a person can do about it here.
+type ServiceRow struct {
+	apitype.ServiceSummary
+	Held  string   // that a stateful service's active side is down, and what of it
+	Move  string   // where a cutover of it is proposed; empty: not by this person, or not now
+	Notes []string // those that are not shown in a way of their own
 }
 
 // Matrix is who sees which cluster how.
@@ -112,12 +153,22 @@ func New() (*Console, error) {
 	pages, err := template.New("").Funcs(template.FuncMap{
 		"utc":     utc,
 		"clock":   func(t time.Time) string { return t.UTC().Format("15:04:05") },
+		"day":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") },
 		"age":     age,
 		"unix":    func(t time.Time) int64 { return t.UnixMilli() },
 		"percent": func(f float64) string { return fmt.Sprintf("%.0f%%", f) },
 		"upper":   strings.ToUpper,
 		"asset":   c.url,
 		"side":    func(s fmt.Stringer) State { return State(s.String()) },
+		"icon":    func(n int) string { return fmt.Sprintf("/ui/icon/%d", n) },
+		"join":    func(s []string) string { return strings.Join(s, ", ") },
+		"phase":   phaseWord,
+		"sign":    phaseShape,
+		"gate":    gateShape,
+		"words":   words,
+		"left":    left,
+		"seconds": seconds,
+		"pair":    func(a, b any) [2]any { return [2]any{a, b} },
 	}).ParseFS(files, "templates/*.html")
 	if err != nil {
 		return nil, fmt.Errorf("read console templates: %w", err)
@@ -155,8 +206,41 @@ func (c *Console) OverviewFragment(w io.Writer, o Overview) error {
 	return c.render(w, "overview", o)
 }
 
-// Login writes the login form, with what was wrong the last time.
-func (c *Console) Login(w io.Writer, wrong string) error { return c.render(w, "login", wrong) }
+// Login is the page of a person who is not logged in.
+type Login struct {
+	Wrong string // what was wrong the last time
+	Back  string // path to go on to
+}
+
+// Login writes the login form.
+func (c *Console) Login(w io.Writer, l Login) error { return c.render(w, "login", l) }
+
+// Again writes a page that asks for the same path once more, from here: a browser
+// that follows another site's link keeps back the cookie until then.
+func (c *Console) Again(w io.Writer, path string) error { return c.render(w, "again", path) }
+
+// maxIconCount is the highest number that is readable on an icon.
+const maxIconCount = 9
+
+// ServeIcon answers /ui/icon/N: the sign of the page with N decisions pending.
+func (c *Console) ServeIcon(w http.ResponseWriter, r *http.Request) {
+	n, err := strconv.Atoi(r.PathValue("n"))
+	if err != nil || n < 0 {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", kinds[".svg"])
+	w.Header().Set("Cache-Control", "private, max-age=86400")
+	if n == 0 {
+		_, _ = w.Write(c.assets["icon.svg"].data) // a browser that went away needs nothing
+		return
+	}
+	text := strconv.Itoa(min(n, maxIconCount))
+	if n > maxIconCount {
+		text += "+"
+	}
+	_, _ = fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle cx="8" cy="8" r="8" fill="#a40e1b"/><text x="8" y="12" font-family="sans-serif" font-size="11" font-weight="700" fill="#fff" text-anchor="middle">%s</text></svg>`, text)
+}
 
 // render writes a template whole or not at all.
 func (c *Console) render(w io.Writer, name string, data any) error {
