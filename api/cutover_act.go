@@ -22,9 +22,6 @@ func (s *Server) proposeCutover(ctx context.Context, in *proposeInput) (*created
 		return cmd
 	}
 	if req.DryRun {
-		if err := s.seeService(c, req.Service); err != nil {
-			return nil, err
-		}
 		return s.previewCutover(ctx, c, want(c.st), what)
 	}
 	res, err := s.propose(ctx, c, func(st *statestore.State) (statestore.Command, error) { return want(st), nil })
@@ -174,6 +171,9 @@ func (s *Server) explainCutover(c *call, err error, what refused) error {
 	}
 	switch p.Name() {
 	case apitype.ProblemValidation:
+		if what.approve != nil && len(p.Errors) == 1 && p.Errors[0].Pointer == "" {
+			p.Errors[0].Pointer = "/waivers" // the rest was checked before it was sent
+		}
 		if what.move != nil {
 			if errs := moveErrors(c.st, *what.move, c.p); len(errs) > 0 {
 				p = invalid(errs...)
@@ -185,6 +185,9 @@ func (s *Server) explainCutover(c *call, err error, what refused) error {
 			p.Signed, p.Evidence = what.approve.Evidence, co.Digest
 		}
 	case apitype.ProblemBlocked:
+		if open := c.st.OpenCutover(what.service); what.move != nil && open != nil {
+			p.Blockers = []apitype.Blocker{{Rule: string(statestore.GateNoOther), Reason: p.Detail}}
+		}
 		if co != nil && what.approve != nil {
 			if blockers := approvalBlockers(c.st, co, *what.approve); len(blockers) > 0 {
 				p.Blockers = blockers

@@ -176,7 +176,7 @@ func (r *rig) setup() {
 	r.must(statestore.ApplySpec{Source: specText(spec), Spec: spec, Rotations: policy.Rotations(r.store.State(), spec, nil, nil)})
 	r.votes(1, true, nil)
 	for _, role := range []string{"viewer", "operator", "admin", "webops"} {
-		r.must(statestore.PutToken{ID: role, User: role + "-user", Groups: []string{role}, Hash: sha256.Sum256([]byte(canary))})
+		r.must(statestore.PutToken{ID: role, User: role + "-user", Groups: []string{role}, Hash: sha256.Sum256([]byte(canary)), Root: true})
 	}
 }
 

@@ -241,8 +241,9 @@ func TestARunawayLoopIsLimitedAloneAndWaitsItsTurn(t *testing.T) {
 
 // Every GET is walked: a chat's link preview and a mail scanner follow links.
 func TestNoGETChangesAnything(t *testing.T) {
-	r := newRig(t)
+	r := newStatefulRig(t)
 	r.post("/v1/plans", `{"source":"{\"version\":1}"}`)
+	r.proposed()
 	before := r.store.State()
 	hash := before.Hash()
 	walked := 0
@@ -251,7 +252,7 @@ func TestNoGETChangesAnything(t *testing.T) {
 			continue
 		}
 		walked++
-		path = strings.NewReplacer("{name}", "web", "{n}", "1", "{id}", "2-aaaaaaaa").Replace(path)
+		path = strings.NewReplacer("/cutovers/{id}", "/cutovers/CUT-1", "{name}", "web", "{n}", "1", "{id}", "2-aaaaaaaa").Replace(path)
 		if strings.HasPrefix(path, "/v1/explain") {
 			path += "?name=web.gslb.test"
 		}
@@ -273,10 +274,11 @@ func TestNoGETChangesAnything(t *testing.T) {
 
 // I14: no secret in answers, events, metrics, logs or the backup.
 func TestSecretsNeverComeBack(t *testing.T) {
-	r := newRig(t)
+	r := newStatefulRig(t)
+	r.sign("alice", r.proposed(), waivers...)
 	var all strings.Builder
 	for path := range r.openAPI().Paths {
-		path = strings.NewReplacer("{name}", "web", "{n}", "1", "{id}", "admin").Replace(path)
+		path = strings.NewReplacer("/cutovers/{id}", "/cutovers/CUT-1", "{name}", "web", "{n}", "1", "{id}", "admin").Replace(path)
 		all.WriteString(r.get(path).body)
 	}
 	for _, path := range []string{"/", "/ui/overview", "/metrics", "/v1/events?limit=1000"} {
