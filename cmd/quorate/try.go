@@ -22,18 +22,21 @@ func (c *cli) tryCommands() []*cobra.Command { return []*cobra.Command{c.devComm
 
 func (c *cli) devCommand() *cobra.Command {
 	var (
-		nodes   int
-		verbose bool
+		nodes    int
+		verbose  bool
+		scenario string
 	)
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run three real nodes and three fake clusters here",
 		Long: `Runs a demo on 127.0.0.1: real nodes with their own stores, TLS and ports, fake
-clusters with a switch, data in a temporary folder. It needs no root, no network
-and no file, and removes what it made when it ends. While it runs, every other
-verb talks to it.`,
+clusters with a switch, fake databases that check the ownership token, three
+people (alice, bob, carol; --as names one), data in a temporary folder. It needs
+no root, no network and no file, and removes what it made when it ends. While it
+runs, every other verb talks to it.`,
 		Example: `  quorate dev
-  quorate dev -o json                      one line for scripts, then it goes on`,
+  quorate dev -o json                      one line for scripts, then it goes on
+  quorate dev --scenario tour              plays the whole story in a minute`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			path, err := config.ContextsPath()
@@ -45,19 +48,20 @@ verb talks to it.`,
 			}
 			cfg := dev.Config{
 				Nodes: nodes, Version: version, ContextsPath: path,
-				Out: c.out, Err: c.err, JSON: c.format() == "json",
+				Out: c.out, Err: c.err, JSON: c.format() == "json", Scenario: scenario,
 			}
 			if verbose {
 				cfg.Log = slog.New(slog.NewTextHandler(c.err, nil))
 			}
 			err = dev.Run(cmd.Context(), cfg)
-			if cmd.Context().Err() != nil {
+			if cmd.Context().Err() != nil && scenario == "" {
 				return nil // Ctrl-C is how it ends
 			}
 			return plainOrder(err)
 		},
 	}
 	cmd.Flags().IntVar(&nodes, "nodes", 3, "how many nodes")
+	cmd.Flags().StringVar(&scenario, "scenario", "", "play a story with captions, assert each step and end: tour")
 	cmd.Flags().BoolVar(&verbose, "verbose", false, "print the nodes' logs")
 	for _, o := range []struct {
 		use, short, example string
@@ -68,6 +72,7 @@ verb talks to it.`,
 		{"cut NODE...|all", "Cut a node off from its peers", "quorate dev cut us-1\n  quorate dev cut all", cobra.MinimumNArgs(1)},
 		{"heal", "Undo every blind and cut", "quorate dev heal\n  quorate dev heal && quorate status", cobra.NoArgs},
 		{"kill NODE...|all", "End a node", "quorate dev kill us-1\n  quorate dev kill all", cobra.MinimumNArgs(1)},
+		{"lag SERVICE SECONDS|frozen|ok", "Let replication between the databases trail", "quorate dev lag orders-db 5\n  quorate dev lag orders-db ok", cobra.ExactArgs(2)},
 		{"start NODE...|all", "Start a node again", "quorate dev start us-1\n  quorate dev start all", cobra.MinimumNArgs(1)},
 	} {
 		verb, _, _ := strings.Cut(o.use, " ")
@@ -121,8 +126,11 @@ func (c *cli) devWatchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch",
 		Short: "Query every node and check every answer",
-		Long: `Asks every node for the demo's service many times a second, and checks each
-answer against what was committed. Leave it running while you break things.`,
+		Long: `Asks every node for the demo's services many times a second, and checks each
+answer against what was committed: for orders-db that it is the active side's,
+withheld only while a cutover is under way, and never the old side's again. It
+also writes to every database and counts how many take writes at once. Leave it
+running while you break things. It exits with 1 when something was wrong.`,
 		Example: `  quorate dev watch
   quorate dev watch --for 10s --rate 200`,
 		Args: cobra.NoArgs,
@@ -146,12 +154,12 @@ answer against what was committed. Leave it running while you break things.`,
 				return dev.ErrNoDemo
 			}
 			return dev.Watch(ctx, dev.WatchConfig{
-				DNS: demo.Demo.DNS, APIs: demo.Demo.APIs, Token: strings.TrimSpace(string(token)),
+				DNS: demo.Demo.DNS, APIs: demo.Demo.APIs, Control: demo.Demo.Control, Token: strings.TrimSpace(string(token)),
 				Rate: rate, Out: c.out, Live: isFile && term.IsTerminal(int(f.Fd())),
 			})
 		},
 	}
-	cmd.Flags().IntVar(&rate, "rate", 50, "queries a second to each node")
+	cmd.Flags().IntVar(&rate, "rate", 50, "queries a second to each node, for each name")
 	cmd.Flags().DurationVar(&forTime, "for", 0, "end after this long; default until Ctrl-C")
 	return cmd
 }

@@ -54,7 +54,7 @@ func (d *Demo) announce() error {
 func (d *Demo) ready() ready {
 	r := ready{
 		Zone: Zone, Console: d.nodes[0].apiURL() + "/",
-		Services: []readyService{{Name: "web", Kind: "stateless"}},
+		Services: []readyService{{Name: webName, Kind: "stateless"}, {Name: ordersName, Kind: "stateful"}},
 	}
 	for _, n := range d.nodes {
 		r.Nodes = append(r.Nodes, readyNode{Name: n.name, Region: n.region, DNS: n.dnsAddr(), API: n.apiURL()})

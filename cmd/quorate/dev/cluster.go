@@ -11,47 +11,73 @@ import (
 	"time"
 )
 
-// fakeCluster is an HTTP server that stands for one of the clusters a person
-// would serve from. Its switch closes the listener and every connection, as a
-// site that lost its front door does.
+// fakeCluster stands for one of the clusters a person would serve from: a web
+// server, and a database in those that have one. Its switch closes listeners and
+// connections of all of them, as a site that is lost does.
 type fakeCluster struct {
 	name   string
 	region string
-	addr   netip.Addr     // what DNS answers
-	bind   netip.AddrPort // where the server listens, addr's own port unless it cannot be bound
+	addr   netip.Addr // what DNS answers
 
-	mu     sync.Mutex // guards server
+	web  *fakeServer
+	data *fakeServer // nil: it has no database
+}
+
+// fakeServer is one HTTP server of a cluster.
+type fakeServer struct {
+	port    uint16         // as the spec names it, on the cluster's address
+	bind    netip.AddrPort // where it listens: there, unless the address cannot be bound
+	handler http.Handler
+	changed func(up bool) // told before it serves and before it ends; nil: nobody is
+
+	mu     sync.Mutex // guards what follows
 	server *http.Server
 	done   chan struct{} // closed when server has stopped serving
 }
 
+// servers are those that the cluster has.
+func (c *fakeCluster) servers() []*fakeServer {
+	if c.data == nil {
+		return []*fakeServer{c.web}
+	}
+	return []*fakeServer{c.web, c.data}
+}
+
 // up starts serving. It does nothing when the cluster is up.
 func (c *fakeCluster) up() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.server != nil {
-		return nil
+	for _, s := range c.servers() {
+		if err := s.up(); err != nil {
+			c.down()
+			return fmt.Errorf("start cluster %s: %w", c.name, err)
+		}
 	}
-	ln, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", c.bind.String())
-	if err != nil {
-		return fmt.Errorf("start cluster %s: %w", c.name, err)
-	}
-	c.serveLocked(ln)
 	return nil
 }
 
-// serveLocked serves ln until down. The caller holds mu.
-func (c *fakeCluster) serveLocked(ln net.Listener) {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintln(w, "ok")
-	})
-	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, "cluster %s in %s\n", c.name, c.region)
-	})
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+// down stops serving at once and waits for the servers to end. It does nothing
+// when the cluster is down.
+func (c *fakeCluster) down() {
+	for _, s := range c.servers() {
+		s.down()
+	}
+}
+
+func (s *fakeServer) up() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.server != nil {
+		return nil
+	}
+	ln, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", s.bind.String())
+	if err != nil {
+		return err
+	}
+	if s.changed != nil {
+		s.changed(true)
+	}
+	server := &http.Server{Handler: s.handler, ReadHeaderTimeout: 5 * time.Second}
 	done := make(chan struct{})
-	c.server, c.done = server, done
+	s.server, s.done = server, done
 	go func() {
 		defer close(done)
 		// Serve returns ErrServerClosed after down; anything else leaves the
@@ -60,59 +86,83 @@ func (c *fakeCluster) serveLocked(ln net.Listener) {
 			_ = server.Close()
 		}
 	}()
+	return nil
 }
 
-// down stops serving at once and waits for the server to end. It does nothing
-// when the cluster is down.
-func (c *fakeCluster) down() {
-	c.mu.Lock()
-	server, done := c.server, c.done
-	c.server = nil
-	c.mu.Unlock()
-	if server == nil {
+func (s *fakeServer) down() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.server == nil {
 		return
 	}
-	_ = server.Close() // closing listeners and connections is the point; there is nobody to tell
-	<-done
+	if s.changed != nil {
+		s.changed(false)
+	}
+	_ = s.server.Close() // closing listeners and connections is the point; there is nobody to tell
+	<-s.done
+	s.server = nil
 }
 
-// clusterPorts bounds the search for a port that every cluster can bind.
-const clusterPorts = 200
+// webHandler serves what the clusters' web servers do.
+func (c *fakeCluster) webHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, "ok")
+	})
+	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, "cluster %s in %s\n", c.name, c.region)
+	})
+	return mux
+}
 
-// openClusters starts one fake cluster a name on the first port from firstPort
-// that all of them can bind. Each gets an address of its own in 127.0.8.0/24;
+// portsOfClusters bounds the search for a port that every cluster can bind.
+const portsOfClusters = 200
+
+// placeClusters makes a cluster a site, with an address of its own in 127.0.8.0/24;
 // where the system has no such addresses, clusters answer with documentation
-// addresses and listen on 127.0.0.1, one port each.
-func openClusters(sites []site, firstPort int) ([]*fakeCluster, error) {
+// addresses and listen on 127.0.0.1.
+func placeClusters(sites []site) []*fakeCluster {
 	own := true
 	if ln, err := net.Listen("tcp", "127.0.8.1:0"); err != nil {
 		own = false
 	} else {
 		_ = ln.Close() // only asked whether it can be bound
 	}
-	for port := firstPort; port < firstPort+clusterPorts; port++ {
-		clusters := make([]*fakeCluster, 0, len(sites))
+	clusters := make([]*fakeCluster, 0, len(sites))
+	for i, s := range sites {
+		addr := netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)})
+		if own {
+			addr = netip.AddrFrom4([4]byte{127, 0, 8, byte(i + 1)})
+		}
+		c := &fakeCluster{name: s.cluster, region: s.region, addr: addr}
+		c.web = &fakeServer{handler: c.webHandler()}
+		clusters = append(clusters, c)
+	}
+	return clusters
+}
+
+// openServers starts servers, one a cluster, on the first port from first that all
+// of them can bind: on the clusters' own addresses, or else one port each on
+// 127.0.0.1.
+func openServers(clusters []*fakeCluster, server func(*fakeCluster) *fakeServer, first int) error {
+	for port := first; port < first+portsOfClusters; port++ {
 		var err error
-		for i, s := range sites {
-			c := &fakeCluster{name: s.cluster, region: s.region}
-			if own {
-				c.addr = netip.AddrFrom4([4]byte{127, 0, 8, byte(i + 1)})
-				c.bind = netip.AddrPortFrom(c.addr, uint16(port))
-			} else {
-				c.addr = netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)})
-				c.bind = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(port+i))
+		for i, c := range clusters {
+			s := server(c)
+			s.port, s.bind = uint16(port), netip.AddrPortFrom(c.addr, uint16(port))
+			if !c.addr.IsLoopback() {
+				s.bind = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(port+i))
 			}
-			if err = c.up(); err != nil {
+			if err = s.up(); err != nil {
 				break
 			}
-			clusters = append(clusters, c)
 		}
 		if err == nil {
-			return clusters, nil
+			return nil
 		}
 		for _, c := range clusters {
-			c.down()
+			server(c).down()
 		}
 	}
-	return nil, fmt.Errorf("no port from %d to %d is free on the demo's cluster addresses", firstPort, firstPort+clusterPorts-1)
+	return fmt.Errorf("no port from %d to %d is free on the demo's cluster addresses", first, first+portsOfClusters-1)
 }

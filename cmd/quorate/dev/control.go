@@ -15,7 +15,7 @@ import (
 
 // Order is one thing a person asks of a running demo.
 type Order struct {
-	Verb string   `json:"verb"` // toggle, blind, cut, heal, kill, start
+	Verb string   `json:"verb"` // toggle, blind, cut, heal, kill, start, lag
 	Args []string `json:"args"`
 }
 
@@ -35,11 +35,6 @@ var ErrNoDemo = errors.New("no demo is running: start one with \"quorate dev\"")
 // Send hands an order to the demo that listens on socket and returns what it
 // did. It waits until the order has taken effect.
 func Send(ctx context.Context, socket string, o Order) (string, error) {
-	client := &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-		},
-	}}
 	body, err := json.Marshal(o)
 	if err != nil {
 		return "", err
@@ -48,14 +43,9 @@ func Send(ctx context.Context, socket string, o Order) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return "", fmt.Errorf("%w (%s does not answer)", ErrNoDemo, socket)
-	}
-	defer func() { _ = resp.Body.Close() }() // read to its end below
 	var a answer
-	if err := json.NewDecoder(resp.Body).Decode(&a); err != nil {
-		return "", fmt.Errorf("read the demo's answer: %w", err)
+	if err := ask(req, socket, &a); err != nil {
+		return "", err
 	}
 	switch {
 	case a.Usage:
@@ -64,6 +54,36 @@ func Send(ctx context.Context, socket string, o Order) (string, error) {
 		return "", errors.New(a.Error)
 	}
 	return a.Done, nil
+}
+
+// Databases asks the demo that listens on socket where its databases are: URLs by
+// cluster.
+func Databases(ctx context.Context, socket string) (map[string]string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://demo/databases", nil)
+	if err != nil {
+		return nil, err
+	}
+	var urls map[string]string
+	return urls, ask(req, socket, &urls)
+}
+
+// ask sends a request to the demo on socket and decodes its answer.
+func ask(req *http.Request, socket string, into any) error {
+	client := &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		},
+	}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return fmt.Errorf("%w (%s does not answer)", ErrNoDemo, socket)
+	}
+	defer func() { _ = resp.Body.Close() }() // read to its end below
+	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
+		return fmt.Errorf("read the demo's answer: %w", err)
+	}
+	return nil
 }
 
 // serveControl takes orders on ln until ctx ends.
@@ -84,6 +104,10 @@ func (d *Demo) serveControl(ctx context.Context, ln net.Listener) error {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(a) // the asker has gone if this fails
+	})
+	mux.HandleFunc("GET /databases", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(d.databases()) // the asker has gone if this fails
 	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
@@ -110,6 +134,8 @@ func (d *Demo) carryOut(ctx context.Context, o Order) (string, error) {
 		return d.killNodes(o.Args)
 	case "start":
 		return d.startNodes(ctx, o.Args)
+	case "lag":
+		return d.lag(o.Args)
 	}
 	return "", fmt.Errorf("%w: unknown verb %q", ErrUsage, o.Verb)
 }

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/api"
+	"github.com/quorate/quorate/cmd/quorate/dev/database"
+	"github.com/quorate/quorate/cmd/quorate/dev/tour"
 	"github.com/quorate/quorate/config"
 	"github.com/quorate/quorate/consensus/mesh"
 )
@@ -32,7 +34,10 @@ type Config struct {
 	Out          io.Writer // banner or JSON line
 	Err          io.Writer // what happens while it runs
 	JSON         bool      // one line for scripts instead of the banner
+	Scenario     string    // plays it and ends; empty: runs until it is told to end
 	Log          *slog.Logger
+
+	stage func(*tour.Config) // changes what a scenario sees; tests plant failures
 }
 
 // installation is the demo's name in certificates.
@@ -49,6 +54,7 @@ type Demo struct {
 	clusters []*fakeCluster
 	faults   *faults
 	users    []demoUser
+	data     *database.Set
 
 	sayMu sync.Mutex // serialises what is told to people
 }
@@ -57,6 +63,9 @@ type Demo struct {
 func Run(ctx context.Context, cfg Config) (err error) {
 	if cfg.Nodes < 1 || cfg.Nodes > maxNodes {
 		return fmt.Errorf("%w: --nodes must be 1 to %d, is %d", ErrUsage, maxNodes, cfg.Nodes)
+	}
+	if err := cfg.checkScenario(); err != nil {
+		return err
 	}
 	d := &Demo{cfg: cfg, faults: newFaults()}
 	if d.dir, err = os.MkdirTemp("", "quorate-dev-"); err != nil {
@@ -83,6 +92,10 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err := d.settle(ctx); err != nil {
 		return err
 	}
+	defer d.startFeeding(ctx)()
+	if d.cfg.Scenario != "" {
+		return d.play(ctx)
+	}
 	socket := filepath.Join(d.dir, "control.sock")
 	control, err := net.Listen("unix", socket)
 	if err != nil {
@@ -102,7 +115,11 @@ func Run(ctx context.Context, cfg Config) (err error) {
 // prepare makes clusters, certificates and node.yaml files.
 func (d *Demo) prepare() error {
 	var err error
-	if d.clusters, err = openClusters(sites[:3], firstClusterPort); err != nil {
+	d.clusters = placeClusters(sites[:3])
+	if err = openServers(d.clusters, func(c *fakeCluster) *fakeServer { return c.web }, firstWebPort); err != nil {
+		return err
+	}
+	if err = d.openData(); err != nil {
 		return err
 	}
 	ports, err := choosePorts(d.cfg.Nodes)

@@ -71,7 +71,11 @@ func (f *faults) probeDial(node string, clusters []*fakeCluster, dial dialFunc) 
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
-			addr = c.bind.String()
+			for _, server := range c.servers() {
+				if server.port == to.Port() {
+					addr = server.bind.String()
+				}
+			}
 		}
 		return dial(ctx, network, addr)
 	}

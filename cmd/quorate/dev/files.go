@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/quorate/quorate/cmd/quorate/dev/database"
 )
 
 // site is one region of the demo: a node and a cluster.
@@ -31,11 +33,12 @@ const Zone = "gslb.test."
 
 // The first ports that the demo tries; a taken one is skipped.
 const (
-	firstDNSPort     = 5301
-	firstAPIPort     = 7653
-	firstPeerPort    = 7701
-	firstClusterPort = 8880
-	portsTried       = 500
+	firstDNSPort  = 5301
+	firstAPIPort  = 7653
+	firstPeerPort = 7701
+	firstWebPort  = 8880
+	firstDataPort = 8008
+	portsTried    = 500
 )
 
 // ports are the listeners of one node, all on 127.0.0.1.
@@ -143,21 +146,35 @@ func quoteAll(ss []string) []string {
 	return out
 }
 
-// specYAML returns the demo's spec: one stateless service over the clusters. A demo
-// of one node has one region to vote, which a spec must allow by name.
+// specYAML returns the demo's spec: a stateless service over all clusters, and a
+// stateful one over those that have a database. A demo of one node has one region to
+// vote, which a spec must allow by name.
 func specYAML(clusters []*fakeCluster, nodes int) string {
 	var b strings.Builder
 	b.WriteString("# Written by the demo.\nversion: 1\n")
 	b.WriteString("defaults:\n  ttl: { normal: 5s, changing: 1s }\n")
 	b.WriteString("  check: { interval: 1s, timeout: 500ms, fall: 3, rise: 2, recheck: 200ms }\n")
+	if nodes == 1 {
+		b.WriteString("  quorum: { min_votes: 1 }\n")
+	}
 	fmt.Fprintf(&b, "zones: { %s: {} }\nclusters:\n", strings.TrimSuffix(Zone, "."))
+	var sides []string
 	for _, c := range clusters {
 		fmt.Fprintf(&b, "  %s: { region: %s, ipv4: [%s] }\n", c.name, c.region, c.addr)
+		if c.data != nil {
+			sides = append(sides, c.name)
+		}
 	}
-	fmt.Fprintf(&b, "services:\n  web:\n    policy: { type: weighted }\n    check: { http: { port: %d, path: /healthz } }\n", clusters[0].bind.Port())
-	if nodes == 1 {
-		b.WriteString("    quorum: { min_votes: 1 }\n")
-	}
+	fmt.Fprintf(&b, `services:
+  %s:
+    policy: { type: weighted }
+    check: { http: { port: %d, path: /healthz } }
+  %s:                          # moves only after people approve
+    stateful: { preferred: %s, approval: two-person, propose_after: 3s, cooldown: 10s, failback: { healthy_for: 5s } }
+    clusters: { only: [%[5]s] }
+    policy: { type: failover, order: [%[5]s] }
+    check: { http: { port: %[6]d, path: %[7]s } }
+`, webName, clusters[0].web.port, ordersName, sides[0], strings.Join(sides, ", "), clusters[0].data.port, database.Path)
 	return b.String()
 }
 

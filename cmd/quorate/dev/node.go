@@ -132,18 +132,21 @@ func (n *demoNode) apply(ctx context.Context, source string) error {
 	return err
 }
 
-// waitAnswering returns when the node answers the demo's service.
+// waitAnswering returns when the node answers the demo's services.
 func (n *demoNode) waitAnswering(ctx context.Context) error {
-	for {
-		reply, err := dnsclient.Query(ctx, n.dnsAddr(), "web."+Zone, "A", dnsclient.Options{Timeout: time.Second})
-		if err == nil && len(reply.Addresses) > 0 {
-			return nil
+	for _, name := range []string{webName, ordersName} {
+		for {
+			reply, err := dnsclient.Query(ctx, n.dnsAddr(), name+"."+Zone, "A", dnsclient.Options{Timeout: time.Second})
+			if err == nil && len(reply.Addresses) > 0 {
+				break
+			}
+			if ctx.Err() != nil {
+				return fmt.Errorf("%s does not answer %s within %s", n.name, name, settleTimeout)
+			}
+			pause(ctx)
 		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("%s does not answer within %s", n.name, settleTimeout)
-		}
-		pause(ctx)
 	}
+	return nil
 }
 
 // pause waits a moment between two tries.

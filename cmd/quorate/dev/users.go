@@ -17,8 +17,9 @@ type demoUser struct {
 	hash   [32]byte
 }
 
-// demoGroups lets every person of the demo do everything by one of the built-in roles.
-var demoGroups = []string{"admin"}
+// demoGroups lets every person of the demo do everything by the built-in roles, and
+// sign: the demo's approval policy wants approvers.
+var demoGroups = []string{"admin", "approver"}
 
 // newUser makes a user and writes the token file.
 func newUser(dir, name string) (demoUser, error) {
@@ -27,7 +28,7 @@ func newUser(dir, name string) (demoUser, error) {
 	return u, writeFile(u.file, u.token+"\n")
 }
 
-// put is the command that lets the user in.
+// put is the command that lets the user in, as a person of their own.
 func (u demoUser) put() statestore.Command {
-	return statestore.PutToken{ID: u.id, User: u.name, Groups: u.groups, Hash: u.hash}
+	return statestore.PutToken{ID: u.id, User: u.name, Groups: u.groups, Hash: u.hash, Root: true}
 }

@@ -23,7 +23,8 @@ type Config struct {
 	Rate    int               // queries a second to each node
 	Timeout time.Duration     // of one query; zero: 1 s
 	Lanes   int               // questions to one node that may be open at once; zero: 4
-	Truth   *Truth
+	Truth   *Truth            // of a stateless name
+	Owner   *Owner            // of a stateful name, instead of Truth
 
 	// Settle is how long an answer that looks wrong waits for the commit that
 	// would make it right: a node may answer before Truth has heard. Zero: 1 s.
@@ -35,13 +36,14 @@ type Config struct {
 
 // Counts are what one node did.
 type Counts struct {
-	Queries int
-	Wrong   int           // answers with an address that no committed rotation held
-	Empty   int           // answers without an address, or with another code than NOERROR
-	Missing int           // no answer in time
-	Gap     time.Duration // longest time between two answers
-	Last    []netip.Addr  // of the last good answer
-	Example string        // the first bad answer
+	Queries  int
+	Wrong    int           // answers with an address that was not committed, or is not any more
+	Empty    int           // answers without an address, or with another code than NOERROR
+	Missing  int           // no answer in time
+	Withheld int           // SERVFAIL of a stateful name while a cutover is under way
+	Gap      time.Duration // longest time between two answers
+	Last     []netip.Addr  // of the last good answer
+	Example  string        // the first bad answer
 }
 
 // Bad is how many answers were wrong or empty.
@@ -64,9 +66,20 @@ type Watcher struct {
 // doubt is an answer that no commit heard so far makes right.
 type doubt struct {
 	node  string
-	addrs []netip.Addr
+	addrs []netip.Addr // none: it was withheld
 	asked time.Time
 	at    time.Time
+}
+
+// right reports whether an answer is right by what was heard so far.
+func (w *Watcher) right(d doubt) bool {
+	switch {
+	case w.cfg.Owner == nil:
+		return w.cfg.Truth.Allows(d.node, d.addrs, d.asked)
+	case len(d.addrs) == 0:
+		return w.cfg.Owner.Withheld(d.node, d.asked, d.at)
+	}
+	return w.cfg.Owner.Allows(d.node, d.addrs, d.asked, d.at)
 }
 
 // New returns a watcher that has not asked anything yet.
@@ -171,10 +184,15 @@ func (w *Watcher) note(node string, reply *dnsclient.Reply, err error, asked tim
 		return
 	case err != nil:
 		c.Missing++
+	case w.cfg.Owner != nil && reply.Rcode == "SERVFAIL":
+		c.Withheld++
+		if d := (doubt{node: node, asked: asked, at: now}); !w.right(d) {
+			w.doubts = append(w.doubts, d)
+		}
 	case reply.Rcode != "NOERROR" || len(reply.Addresses) == 0:
 		c.Empty++
 		c.example(now, "%s: %s with %d addresses", node, reply.Rcode, len(reply.Addresses))
-	case !w.cfg.Truth.Allows(node, reply.Addresses, asked):
+	case !w.right(doubt{node, reply.Addresses, asked, now}):
 		w.doubts = append(w.doubts, doubt{node, reply.Addresses, asked, now})
 	default:
 		c.Last = reply.Addresses
@@ -193,11 +211,18 @@ func (w *Watcher) settleLocked(now time.Time) {
 	for len(w.doubts) > 0 && now.Sub(w.doubts[0].at) >= w.cfg.Settle {
 		d := w.doubts[0]
 		w.doubts = w.doubts[1:]
-		if !w.cfg.Truth.Allows(d.node, d.addrs, d.asked) {
-			c := w.counts[d.node]
-			c.Wrong++
-			c.example(d.at, "%s: %v was not committed", d.node, d.addrs)
+		if w.right(d) {
+			continue
 		}
+		c := w.counts[d.node]
+		if len(d.addrs) == 0 {
+			c.Withheld--
+			c.Empty++
+			c.example(d.at, "%s: SERVFAIL while no cutover was under way", d.node)
+			continue
+		}
+		c.Wrong++
+		c.example(d.at, "%s: %v was not committed", d.node, d.addrs)
 	}
 }
 
@@ -279,6 +304,7 @@ func (w *Watcher) Total() Counts {
 		total.Wrong += c.Wrong
 		total.Empty += c.Empty
 		total.Missing += c.Missing
+		total.Withheld += c.Withheld
 		total.Gap = max(total.Gap, c.Gap)
 		if total.Example == "" {
 			total.Example = c.Example
@@ -292,6 +318,9 @@ func (c Counts) Line() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "queries %d, wrong %d, empty %d, no answer %d, longest gap %s",
 		c.Queries, c.Wrong, c.Empty, c.Missing, c.Gap.Round(time.Millisecond))
+	if c.Withheld > 0 {
+		fmt.Fprintf(&b, ", withheld %d", c.Withheld)
+	}
 	if c.Example != "" {
 		b.WriteString("   first: " + c.Example)
 	}
