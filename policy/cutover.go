@@ -46,6 +46,12 @@ type Waits struct {
 	// contested or unobserved without a break, by service.
 	Down map[string]time.Duration
 
+	// Unheard are the observing members that the leader has not heard lately. An
+	// approved cutover waits for them: once it has begun nobody is answered until
+	// every member has acknowledged, and one that is gone would leave the name dark.
+	// Either it is heard again, or its silence becomes part of what people sign.
+	Unheard []string
+
 	// Acknowledged are the members that have stopped answering with the source of a
 	// cutover that is under way, by cutover id.
 	Acknowledged map[string][]string

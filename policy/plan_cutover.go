@@ -108,7 +108,7 @@ func step(st *statestore.State, co *statestore.Cutover, waits Waits) (statestore
 	case evidence.Digest() != co.Digest:
 		return statestore.ReviseCutover{ID: co.ID, Version: co.Version, Evidence: evidence, Basis: st.Basis(co.Service)},
 			"the evidence changed: " + strings.Join(co.Evidence.Differences(evidence), "; ")
-	case co.Phase == statestore.Approved && st.Count(co).Approved():
+	case co.Phase == statestore.Approved && st.Count(co).Approved() && !missing(waits.Unheard, co.Evidence.Unacknowledged):
 		return statestore.BeginCutover{ID: co.ID, Version: co.Version, Evidence: evidence, Basis: st.Basis(co.Service)},
 			co.ID + " is approved"
 	}
@@ -117,6 +117,12 @@ func step(st *statestore.State, co *statestore.Cutover, waits Waits) (statestore
 		return statestore.RemindCutover{ID: co.ID, Number: co.Reminded + 1}, co.ID + " still waits for people"
 	}
 	return nil, ""
+}
+
+// missing reports whether a member that was not heard lately is none of those
+// that people know of.
+func missing(unheard, known []string) bool {
+	return slices.ContainsFunc(unheard, func(m string) bool { return !slices.Contains(known, m) })
 }
 
 // gone says why the cutover has no cause any more; empty while it has.

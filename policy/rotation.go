@@ -167,6 +167,9 @@ func (v view) active(service string) string {
 // pinned returns the rotation that names one cluster only, whatever its state and
 // its drains: the endpoints that are up, or all of them when none is.
 func (v view) pinned(service, cluster string) statestore.RotationChange {
+	if v.spec.Clusters[cluster] == nil {
+		return statestore.RotationChange{Service: service} // a spec that CheckSpec refuses
+	}
 	pool := func(family func(netip.Addr) bool) statestore.Pool {
 		weights := map[string]int{cluster: 1}
 		up := v.shares([]string{cluster}, weights, func(c string, a netip.Addr) bool {
