@@ -348,7 +348,7 @@ func (p *player) back(ctx context.Context) error {
 					return fmt.Errorf("%s: %s", g.Name, g.Why)
 				}
 			}
-			return nil
+			return settled(co)
 		})
 	}); err != nil {
 		return err

@@ -2,6 +2,7 @@ package tour
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -13,6 +14,7 @@ import (
 	"github.com/quorate/quorate/api/apitype"
 	"github.com/quorate/quorate/api/client"
 	dnsclient "github.com/quorate/quorate/dnsserver/client"
+	"github.com/quorate/quorate/statestore"
 )
 
 const (
@@ -171,6 +173,25 @@ func (p *player) cutover(ctx context.Context, id string) (apitype.Cutover, error
 		return apitype.Cutover{}, err
 	}
 	return res.First()
+}
+
+// settled reports whether the evidence to sign says what the gates say now: the
+// entry that replaces it follows a change of them.
+func settled(co apitype.Cutover) error {
+	text, err := json.Marshal(co.Facts)
+	if err != nil {
+		return err
+	}
+	var ev statestore.Evidence
+	if err := json.Unmarshal(text, &ev); err != nil {
+		return err
+	}
+	for i, g := range co.Gates {
+		if i >= len(ev.Gates) || string(ev.Gates[i].Class) != g.Class {
+			return fmt.Errorf("the evidence does not say yet that %s is %s", g.Name, g.Class)
+		}
+	}
+	return nil
 }
 
 // open lists the open cutovers.
