@@ -19,6 +19,7 @@ type cutoversInput struct {
 	reading
 	State   string `query:"state" enum:"open,done,all,proposed,approved,fencing,rejected,expired,withdrawn,aborted,void" doc:"open, done, or a phase; all when absent"`
 	Service string `query:"service" maxLength:"253"`
+	Limit   int    `query:"limit" minimum:"1" maximum:"1000" doc:"100 when absent"`
 }
 
 type cutoverInput struct {
@@ -143,6 +144,8 @@ func reasonErrors(reason string) []error {
 	return nil
 }
 
+// cutovers lists. Who has acknowledged is told of one cutover at a time: the leader
+// is asked for it.
 func (s *Server) cutovers(ctx context.Context, in *cutoversInput) (*output[apitype.Cutover], error) {
 	c := callOf(ctx)
 	if in.Service != "" {
@@ -150,10 +153,17 @@ func (s *Server) cutovers(ctx context.Context, in *cutoversInput) (*output[apity
 			return nil, err
 		}
 	}
+	limit := in.Limit
+	if limit == 0 {
+		limit = defaultPage
+	}
 	var items []apitype.Cutover
 	for _, co := range cutoversNewestFirst(c.st) {
+		if len(items) == limit {
+			break
+		}
 		if (in.Service == "" || co.Service == in.Service) && inState(co.Phase, in.State) && c.st.Can(c.p, statestore.CanRead, co.Service) {
-			items = append(items, s.cutoverView(ctx, c, co))
+			items = append(items, cutoverView(c.st, s.now(c.st), co))
 		}
 	}
 	return envelope(c, "cutover", items...), nil

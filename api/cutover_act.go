@@ -182,7 +182,7 @@ func (s *Server) explainCutover(c *call, err error, what refused) error {
 		}
 	case apitype.ProblemEvidence:
 		if co != nil && what.approve != nil {
-			p.Signed, p.Evidence = what.approve.Evidence, co.Digest
+			p.Signed, p.Evidence = what.approve.Evidence, presentEvidence(c.st, co)
 		}
 	case apitype.ProblemBlocked:
 		if open := c.st.OpenCutover(what.service); what.move != nil && open != nil {
@@ -211,6 +211,17 @@ func moveErrors(st *statestore.State, m policy.Move, p principal) []apitype.Fiel
 		errs = append(errs, apitype.FieldError{Pointer: fields[b.Rule], Message: b.Reason})
 	}
 	return errs
+}
+
+// presentEvidence is the digest of what is so now, which the leader is about to
+// write down where it is another than the cutover's.
+func presentEvidence(st *statestore.State, co *statestore.Cutover) string {
+	if !co.Phase.Open() || co.Phase == statestore.Fencing {
+		return co.Digest
+	}
+	return policy.Evidence(st, policy.Move{
+		Service: co.Service, To: co.Destination, Kind: co.Kind, Automatic: co.Proposer == policy.Automation,
+	}).Digest()
 }
 
 // approvalBlockers are all gates that the signature leaves shut.

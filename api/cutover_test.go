@@ -231,6 +231,7 @@ func TestCutoversAreListedNewestFirstAndByState(t *testing.T) {
 	}
 	require.Equal(t, []string{"CUT-11", "CUT-10", "CUT-9"}, list("")[:3])
 	require.Len(t, list("?state=all"), 11)
+	require.Equal(t, []string{"CUT-11", "CUT-10"}, list("?limit=2"))
 	require.Equal(t, []string{"CUT-11"}, list("?state=open"))
 	require.Equal(t, []string{"CUT-11"}, list("?state=proposed&service=orders-db"))
 	require.Len(t, list("?state=rejected"), 10)
@@ -391,13 +392,18 @@ func TestASignatureOfRevisedEvidenceIsVoidAndSaysSo(t *testing.T) {
 	co := r.proposed()
 	items[apitype.Cutover](t, r.sign("alice", co, waivers...))
 	r.down(3, "us")
-	r.walk()
-	a := r.sign("bob", co, waivers...)
-	require.Equal(t, 409, a.status)
-	p := a.problem(t)
-	require.Equal(t, []string{"evidence-changed", co.Evidence}, []string{p.Name(), p.Signed})
+	var told []string
+	for range 2 { // before the leader has written it down, and after
+		a := r.sign("bob", co, waivers...)
+		require.Equal(t, 409, a.status)
+		p := a.problem(t)
+		require.Equal(t, []string{"evidence-changed", co.Evidence}, []string{p.Name(), p.Signed})
+		told = append(told, p.Evidence)
+		r.walk()
+	}
 	now := items[apitype.Cutover](t, r.get("/v1/cutovers/CUT-1"))[0]
-	require.Equal(t, now.Evidence, p.Evidence)
+	require.NotEqual(t, co.Evidence, now.Evidence)
+	require.Equal(t, []string{now.Evidence, now.Evidence}, told)
 	require.Equal(t, []any{0, 1, "proposed"}, []any{now.Approvals.Have, now.Approvals.Voided, now.Phase})
 	require.Equal(t, []string{"destination_healthy", "lag_within_rpo", "source_fenced"}, rules(now.Blockers))
 }

@@ -78,6 +78,11 @@ func TestExitCodes(t *testing.T) {
 		want   int
 	}{
 		{apitype.ProblemValidation, 422, 2},
+		{apitype.ProblemEvidence, 409, 6},
+		{apitype.ProblemDecided, 409, 6},
+		{apitype.ProblemSigned, 409, 6},
+		{apitype.ProblemSelfApproval, 403, 8},
+		{apitype.ProblemUnconfirmed, 409, 4},
 		{apitype.ProblemNoQuorum, 503, 3},
 		{apitype.ProblemBlocked, 409, 4},
 		{apitype.ProblemNotFound, 404, 5},
