@@ -260,4 +260,3 @@ func (s *Server) overview(c *call) console.Overview {
 	}
 	return o
 }
-
