@@ -217,16 +217,11 @@ func destinationHealthy(st *statestore.State, m Move, healthyFor time.Duration) 
 
 // upFor returns for how long an endpoint of the cluster has been up, in log time.
 func upFor(st *statestore.State, service, cluster string) time.Duration {
-	var longest time.Duration
-	if c := st.Spec.Clusters[cluster]; c != nil {
-		for _, a := range c.Endpoints() {
-			ts, ok := st.Target(health.Target{Service: service, Cluster: cluster, Endpoint: a})
-			if ok && ts.Verdict.Side == health.Up {
-				longest = max(longest, st.Now.Sub(ts.Verdict.Since))
-			}
-		}
+	since, up := st.UpSince(service, cluster)
+	if !up {
+		return 0
 	}
-	return longest
+	return max(st.Now.Sub(since), 0)
 }
 
 // cooldown judges whether the last move is long enough ago. Only a cutover that
