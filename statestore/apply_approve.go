@@ -76,7 +76,7 @@ func (st *State) undecided(co *Cutover, at entry) error {
 	case co.Phase == Fencing:
 		return refuse(ErrDecided, "%s: was approved and has begun; end it with: quorate cutover abort %s", co.title(), co.ID)
 	case co.Phase == Approved && st.Count(co).Approved():
-		return refuse(ErrDecided, "%s: is approved and about to begin", co.title())
+		return refuse(ErrDecided, "%s: is approved and about to begin; end it with: quorate cutover abort %s", co.title(), co.ID)
 	case passed(at.now, co.Expires):
 		return refuse(ErrExpired, "%s: expired %s", co.title(), stamp(co.Expires))
 	}

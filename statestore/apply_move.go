@@ -110,19 +110,27 @@ func (st *State) activate(ch RotationChange, at entry) (*RotationDetail, error) 
 	return &d, nil
 }
 
+// apply ends a cutover that is approved or has begun. One that has begun burns the
+// epoch it reserved and gives the source a new one, for nodes hold the reserved one
+// to be their floor.
 func (c AbortCutover) apply(st *State, at entry) (record, error) {
-	co, err := st.underWay(c.ID)
-	if err != nil {
+	co, begun := st.Cutovers[c.ID], true
+	if co != nil && co.Phase == Approved {
+		begun = false
+	} else if _, err := st.underWay(c.ID); err != nil {
 		return record{}, err
 	}
 	if err := st.mayDecide(co, c.Signer, c.Reason, "abort"); err != nil {
 		return record{}, err
 	}
 	next := st.end(co, Aborted, at, c.Signer.User, c.Reason)
-	epoch := st.nextEpoch(co.Service)
-	st.own(co.Service, at, func(o *Ownership) {
-		o.Epoch, o.Generation, o.Since, o.Index, o.Cutover = epoch, st.Generation, at.now, at.index, co.ID
-	})
+	epoch := co.Epoch
+	if begun {
+		epoch = st.nextEpoch(co.Service)
+		st.own(co.Service, at, func(o *Ownership) {
+			o.Epoch, o.Generation, o.Since, o.Index, o.Cutover = epoch, st.Generation, at.now, at.index, co.ID
+		})
+	}
 	d := next.detail().by(c.Signer, st.Person(c.Signer))
 	d.Epoch, d.Reason = epoch, c.Reason
 	return next.record("cutover.aborted", withReason(fmt.Sprintf("%s: aborted by %s, %s goes on under epoch %d", next.title(), c.Signer.User, next.Source, epoch), c.Reason), d), nil

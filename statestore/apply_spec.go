@@ -238,11 +238,7 @@ func (st *State) checkRotations() error {
 		r := st.Services[name].Rotation
 		err := st.checkPools(RotationChange{Service: name, V4: r.V4, V6: r.V6}, structural)
 		if err != nil {
-			code := ErrEmptyRotation
-			if st.Services[name].Ownership != nil {
-				code = ErrStateful
-			}
-			return refuse(code, "%s; the apply must carry a rotation for it", err)
+			return refuse(ErrEmptyRotation, "%s; the apply must carry a rotation for it", err)
 		}
 	}
 	return nil

@@ -56,8 +56,8 @@ type RejectCutover struct {
 	Signer Signer `json:"signer"`
 }
 
-// AbortCutover ends a cutover that has begun and not been published: the source
-// goes on under a new epoch.
+// AbortCutover ends a cutover that is approved and not published yet. One that has
+// begun leaves the source active under a new epoch.
 type AbortCutover struct {
 	ID     string `json:"id"`
 	Reason string `json:"reason"`
