@@ -74,7 +74,7 @@ func (l *ledger) event(kind, subject string) (index uint64) {
 	l.change(func(st *statestore.State) {
 		index = st.Index
 		st.Audit.Count++
-		st.Events = append(slices.Clip(st.Events), statestore.Event{
+		st.Events = append(st.Events, statestore.Event{ // as the state machine does: older states never look past their length
 			Index: st.Index, At: st.Now, Wall: st.Now, Type: kind, Subject: subject, Text: subject + " " + kind,
 		})
 	})

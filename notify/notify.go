@@ -40,7 +40,9 @@ type Store interface {
 //		Propose: func(ctx context.Context, cmd statestore.Command, actor string) (statestore.Result, error) {
 //			return raft.Propose(ctx, cmd, consensus.Origin{Actor: actor})
 //		},
-//		Encode: api.EncodeEvent,
+//		Encode: func(e statestore.Event) ([]byte, error) {
+//			return api.CloudEvent(view.State().Installation, cfg.Name, e)
+//		},
 //		Secret: func(name string) ([]byte, error) {
 //			s, err := cfg.Secrets.Resolve(name)
 //			return s.Bytes(), err
