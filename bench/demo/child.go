@@ -34,6 +34,7 @@ type ready struct {
 	Nodes []struct {
 		Name string `json:"name"`
 		DNS  string `json:"dns"`
+		API  string `json:"api"`
 	} `json:"nodes"`
 	Clusters []struct {
 		Name      string       `json:"name"`
@@ -41,7 +42,12 @@ type ready struct {
 	} `json:"clusters"`
 	Services []struct {
 		Name string `json:"name"`
+		Kind string `json:"kind"`
 	} `json:"services"`
+	Users []struct {
+		Name  string `json:"name"`
+		Token string `json:"token"`
+	} `json:"users"`
 }
 
 // startDemo runs the demo and waits for its line.

@@ -1,5 +1,6 @@
 // Command demo measures what the README promises of `quorate dev`: how fast it is
-// ready, how long a fault takes to reach every answer, and what idling costs.
+// ready, how long a fault or a signed cutover takes to reach every answer, and what
+// idling costs.
 //
 // It runs the built binary as a child with a configuration folder of its own and
 // looks from outside: DNS over UDP, the demo's control socket and /proc. A figure
@@ -26,19 +27,22 @@ const (
 	gateDownP99  = 2 * time.Second
 	gateRSS      = 150 << 20 // bytes
 	gateCPU      = 5.0       // percent of a core
+	gateMoveP99  = 300 * time.Millisecond
 	gateRestart  = time.Second
 	defaultTimes = 50
+	defaultMoves = 40
 	defaultIdle  = 30 * time.Second
 )
 
 func main() {
 	binary := flag.String("quorate", "./bin/quorate", "the binary to measure")
 	toggles := flag.Int("toggles", defaultTimes, "how many times to switch the cluster, down and up in turn")
+	moves := flag.Int("moves", defaultMoves, "how many times to move the stateful service, there and back in turn")
 	idle := flag.Duration("idle", defaultIdle, "how long to watch the idle demo")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	over, err := run(ctx, *binary, *toggles, *idle, os.Stdout)
+	over, err := run(ctx, *binary, *toggles, *moves, *idle, os.Stdout)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 	}
@@ -49,7 +53,7 @@ func main() {
 }
 
 // run measures everything and prints the table. over says that a gate was missed.
-func run(ctx context.Context, binary string, toggles int, idle time.Duration, out io.Writer) (over bool, err error) {
+func run(ctx context.Context, binary string, toggles, moves int, idle time.Duration, out io.Writer) (over bool, err error) {
 	d, err := startDemo(ctx, binary)
 	if err != nil {
 		return false, err
@@ -78,6 +82,14 @@ func run(ctx context.Context, binary string, toggles int, idle time.Duration, ou
 	t.note("both ways, p95", quantile(both, 0.95))
 	t.note("both ways, p99", quantile(both, 0.99))
 	t.note("both ways, max", quantile(both, 1))
+
+	moved, err := d.moves(ctx, moves)
+	if err != nil {
+		return false, err
+	}
+	t.note(fmt.Sprintf("last signature to answer on all nodes, p50 of %d", len(moved)), quantile(moved, 0.50))
+	t.atMost("last signature to answer on all nodes, p99", quantile(moved, 0.99), gateMoveP99)
+	t.note("last signature to answer on all nodes, max", quantile(moved, 1))
 
 	alone, err := d.restart(ctx)
 	if err != nil {
