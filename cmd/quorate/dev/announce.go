@@ -79,16 +79,20 @@ func (d *Demo) banner() string {
 	cut := d.nodes[min(1, len(d.nodes)-1)]
 	web := "web." + strings.TrimSuffix(Zone, ".")
 	steps := [][2]string{
-		{"quorate dev watch", "every answer of every node, checked: leave it running"},
+		{"quorate dev watch", "every answer of every node, checked, and who takes writes: leave it running"},
 		{fmt.Sprintf("dig +short -p %d @127.0.0.1 %s", first.ports.dns, web), "one cluster, by weight (no dig? quorate query " + web + ")"},
 		{"quorate status", "what is up, who says so, what is answered"},
 		{fmt.Sprintf("quorate dev blind %s eu", last.name), "one observer goes blind: outvoted, named, nothing moves"},
 		{"quorate votes web", "who sees what"},
-		{"quorate dev heal; quorate dev toggle eu down", "votes flip; web leaves eu in about a second"},
-		{"quorate explain " + web, "the decision, step by step"},
+		{"quorate dev heal; quorate dev toggle eu down", "votes flip; web leaves eu in about a second; orders-db stays"},
+		{"quorate cutover show CUT-1", "proposed 3 seconds later: what it rests on, what stands in its way"},
+		{"quorate approve CUT-1 --reason \"site is gone\"", "shows the evidence and asks; alice signs"},
+		{"quorate --as bob approve CUT-1 --reason \"site is gone\"", "the second signature: orders-db moves to us, under epoch 2"},
 		{"quorate dev cut " + cut.name, "one node cut off: the others decide on; it answers on, and says so"},
-		{"quorate dev heal; quorate dev toggle eu up", "eu comes back"},
+		{"quorate dev heal; quorate dev toggle eu up", "web returns to eu; orders-db does not"},
+		{"quorate failback orders-db --reason \"eu is back\"", "proposes the way back; bob and carol sign it (--as)"},
 		{"quorate drain us --for 2h --reason upgrade --confirm us", "a person takes a cluster out; then: quorate undrain us"},
+		{"quorate dev lag orders-db frozen", "replication stops: watch shows the rows that a move would lose"},
 		{"quorate dev kill all; quorate dev start " + first.name, "one node alone answers the last agreed table"},
 	}
 	width := 0
@@ -104,7 +108,7 @@ func (d *Demo) banner() string {
 	for _, s := range steps {
 		fmt.Fprintf(&b, "    %-*s  %s\n", width, s[0], s[1])
 	}
-	b.WriteString("  Ctrl-C ends it and removes the folder.\n\n")
+	b.WriteString("  Ctrl-C ends it and removes the folder. All of it with captions, in a minute: quorate dev --scenario tour\n\n")
 	return b.String()
 }
 

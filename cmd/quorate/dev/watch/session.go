@@ -124,10 +124,11 @@ func (s *Session) Lines() []string {
 // Report is the counts of each node.
 func (s *Session) Report() []string {
 	var lines []string
+	width := max(len(s.cfg.Stateless), len(s.cfg.Stateful))
 	for i, name := range []string{s.cfg.Stateless, s.cfg.Stateful} {
 		counts := s.names[i].Counts()
 		for _, node := range slices.Sorted(maps.Keys(counts)) {
-			lines = append(lines, fmt.Sprintf("%-6s %s  %s", node, name, counts[node].Line()))
+			lines = append(lines, fmt.Sprintf("%-6s %-*s  %s", node, width, name, counts[node].Line()))
 		}
 	}
 	return append(lines, s.writers.Counts().Line())
