@@ -8,7 +8,6 @@ import (
 
 	"github.com/quorate/quorate/consensus"
 	"github.com/quorate/quorate/controller"
-	"github.com/quorate/quorate/statestore"
 )
 
 // openConsensus opens Raft over the mesh, and the loop of its leader.
@@ -42,11 +41,10 @@ func (n *Node) openConsensus() error {
 	n.opened.Store(n.raft)
 	n.onClose(func() { _ = n.raft.Close() }) // its error was logged as it happened
 	n.control = controller.New(controller.Config{
-		Name:  n.cfg.Name,
-		Store: n.view,
-		Propose: func(ctx context.Context, cmd statestore.Command, actor string) (statestore.Result, error) {
-			return n.raft.Propose(ctx, cmd, consensus.Origin{Actor: actor})
-		},
+		Name:       n.cfg.Name,
+		Store:      n.view,
+		Propose:    n.proposeAs,
+		Duties:     []func(context.Context){n.newNotifier().Run},
 		Lease:      n.profile.ObserverLease(),
 		Log:        n.log,
 		Registerer: n.registry,
