@@ -38,7 +38,7 @@ func openStorage(dir string, log hclog.Logger) (*Storage, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make raft directory: %w", err)
 	}
-	path := filepath.Join(dir, storeFile)
+	path := storePath(dir)
 	bolt, err := raftboltdb.New(raftboltdb.Options{
 		Path: path,
 		BoltOptions: &bbolt.Options{
@@ -60,9 +60,11 @@ func openStorage(dir string, log hclog.Logger) (*Storage, error) {
 	return &Storage{Log: bolt, Stable: bolt, Snapshots: snapshots, Close: bolt.Close}, nil
 }
 
+func storePath(dir string) string { return filepath.Join(dir, storeFile) }
+
 // StoreExists reports whether there is a store under dir, sound or not.
 func StoreExists(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, storeFile))
+	_, err := os.Stat(storePath(dir))
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
@@ -71,7 +73,7 @@ func StoreExists(dir string) bool {
 // directory without a store is fine. A damaged file may panic or hang this: run it
 // in a process of its own, with a deadline.
 func CheckStore(dir string) error {
-	path := filepath.Join(dir, storeFile)
+	path := storePath(dir)
 	if !StoreExists(dir) {
 		return nil
 	}

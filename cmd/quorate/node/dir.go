@@ -31,6 +31,9 @@ type dataDir struct {
 	lock *os.File
 }
 
+// ErrInUse says that a data directory is another process's.
+var ErrInUse = errors.New("another quorate process uses it")
+
 // openDataDir makes the directory if needed, readable by its owner only, and
 // locks it: two processes on one Raft log would both lose it.
 func openDataDir(path string) (*dataDir, error) {
@@ -43,7 +46,7 @@ func openDataDir(path string) (*dataDir, error) {
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = lock.Close() // nothing was written to it
-		return nil, fmt.Errorf("open data directory %s: another quorate process uses it; stop that one first", path)
+		return nil, fmt.Errorf("open data directory %s: %w; stop that one first", path, ErrInUse)
 	}
 	return &dataDir{path: path, lock: lock}, nil
 }

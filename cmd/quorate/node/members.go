@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/api"
+	"github.com/quorate/quorate/config"
 	"github.com/quorate/quorate/consensus"
 	"github.com/quorate/quorate/statestore"
 )
@@ -17,23 +18,28 @@ import (
 // member is what this node says of itself. Its role, once recorded, is for
 // operators to change.
 func (n *Node) member() statestore.Member {
+	return memberOf(n.cfg, n.id.Nonce, n.role(), n.opts.Version, n.mesh.Issuer())
+}
+
+// memberOf is what a node with that node.yaml says of itself.
+func memberOf(cfg *config.Node, nonce string, role statestore.MemberRole, version, issuer string) statestore.Member {
 	return statestore.Member{
-		Name:   n.cfg.Name,
-		Nonce:  n.id.Nonce,
-		Region: n.cfg.Region,
-		Role:   n.role(),
-		Labels: n.cfg.Labels,
-		Peer:   n.cfg.Peer.Advertise,
-		API:    n.cfg.API.ExternalURL,
+		Name:   cfg.Name,
+		Nonce:  nonce,
+		Region: cfg.Region,
+		Role:   role,
+		Labels: cfg.Labels,
+		Peer:   cfg.Peer.Advertise,
+		API:    cfg.API.ExternalURL,
 		DNS: statestore.Advertise{
-			Name: n.cfg.DNS.Advertise.Name,
-			IPv4: n.cfg.DNS.Advertise.IPv4,
-			IPv6: n.cfg.DNS.Advertise.IPv6,
+			Name: cfg.DNS.Advertise.Name,
+			IPv4: cfg.DNS.Advertise.IPv4,
+			IPv6: cfg.DNS.Advertise.IPv6,
 		},
-		Version:  n.opts.Version,
+		Version:  version,
 		Supports: statestore.SupportedLevel,
-		CA:       n.mesh.Issuer(),
-		Observes: n.cfg.Observer.Enabled,
+		CA:       issuer,
+		Observes: cfg.Observer.Enabled,
 	}
 }
 
