@@ -301,7 +301,7 @@ func TestTimeMovesOnlyWhileSomethingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := settled(t)
 		defer l.resign()
-		l.person(statestore.FreezeService{Reason: "window", For: 3 * time.Second}) // an entry is a second
+		l.person(statestore.FreezeService{Reason: "window", For: 25 * time.Second})
 		time.Sleep(time.Minute)
 		require.Len(t, l.proposed(statestore.KindTick), 3)
 		require.Len(t, l.proposed(statestore.KindThaw), 1)

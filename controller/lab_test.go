@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -34,6 +35,7 @@ type lab struct {
 	term    uint64
 	entries []entry // by the controller
 	refuse  func(statestore.Command) error
+	applied time.Time     // when the last entry was; log time follows it
 	stalled time.Duration // added to the clock
 
 	stop context.CancelFunc
@@ -74,10 +76,10 @@ const leaseLAN = 3 * time.Second
 
 // newLab returns an installation of one observing voter each in eu, us and ap,
 // and a service web over clusters eu and us. Nobody leads yet; the term is 1.
-func newLab(t *testing.T) *lab {
+func newLab(t *testing.T, edits ...func(*statestore.Spec)) *lab {
 	t.Helper()
 	start := time.Now()
-	l := &lab{t: t, ctx: t.Context(), store: statestore.NewStore(), term: 1}
+	l := &lab{t: t, ctx: t.Context(), store: statestore.NewStore(), term: 1, applied: start}
 	l.clock = func() time.Duration {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -111,6 +113,9 @@ func newLab(t *testing.T) *lab {
 		}})
 	}
 	spec := labSpec()
+	for _, edit := range edits {
+		edit(spec)
+	}
 	l.person(statestore.ApplySpec{Source: "test", Spec: spec, Rotations: policy.DiffSpec(l.st(), spec).Rotations})
 	return l
 }
@@ -149,7 +154,9 @@ func (l *lab) st() *statestore.State { return l.store.State() }
 // applyLocked applies a command as the log would. Callers hold mu.
 func (l *lab) applyLocked(cmd statestore.Command, actor string) statestore.Result {
 	l.index++
-	data, err := statestore.Encode(cmd, statestore.Meta{Actor: actor, Wall: time.Now(), Elapsed: time.Second})
+	elapsed := time.Since(l.applied)
+	l.applied = time.Now()
+	data, err := statestore.Encode(cmd, statestore.Meta{Actor: actor, Wall: time.Now(), Elapsed: elapsed})
 	if err != nil {
 		return statestore.Result{Err: err}
 	}
@@ -226,6 +233,11 @@ func target(cluster string) health.Target {
 	return health.Target{Service: "web", Cluster: cluster, Endpoint: labSpec().Clusters[cluster].IPv4[0]}
 }
 
+// targets returns what is voted on at the cluster.
+func (l *lab) targets(cluster string) []health.Target {
+	return slices.DeleteFunc(l.st().Spec.Targets(), func(t health.Target) bool { return t.Cluster != cluster })
+}
+
 // inRotation lists the clusters web answers with.
 func (l *lab) inRotation() []string {
 	var names []string
@@ -276,7 +288,9 @@ func (o *observer) vote(side health.Side, clusters ...string) {
 	o.turn <- struct{}{}
 	for _, c := range clusters {
 		v := health.Vote{Side: side, Since: time.Now()}
-		o.votes[target(c)], o.fresh[target(c)] = v, v
+		for _, t := range o.l.targets(c) {
+			o.votes[t], o.fresh[t] = v, v
+		}
 	}
 	<-o.turn
 	require.NoError(o.l.t, o.report(o.l.ctx))
@@ -309,15 +323,17 @@ func (o *observer) report(ctx context.Context) error {
 }
 
 // settled is a lab that leads and whose three observers see everything up.
-func settled(t *testing.T) (*lab, map[string]*observer) {
+func settled(t *testing.T, edits ...func(*statestore.Spec)) (*lab, map[string]*observer) {
 	t.Helper()
-	l := newLab(t)
+	l := newLab(t, edits...)
 	l.lead()
 	os := map[string]*observer{}
 	for name := range l.st().Members {
 		o := l.observer(name)
 		for _, c := range []string{"eu", "us"} {
-			o.votes[target(c)] = health.Vote{Side: health.Up, Since: time.Now()}
+			for _, t := range l.targets(c) {
+				o.votes[t] = health.Vote{Side: health.Up, Since: time.Now()}
+			}
 		}
 		o.start()
 		os[name] = o

@@ -28,9 +28,10 @@ type tenure struct {
 	queue   []*pending
 	confirm map[health.ObserverID]uint64
 
-	looked time.Duration                // at active sides, last
-	down   map[string]time.Duration     // since when the active side of a service is unwell
-	acks   map[string]map[string]uint64 // epoch by member and cutover
+	looked time.Duration                       // at active sides, last
+	down   map[string]time.Duration            // since when the active side of a service is unwell
+	spoke  map[health.ObserverID]time.Duration // when each observer was heard last, fresh or not
+	acks   map[string]map[string]uint64        // epoch by member and cutover
 }
 
 // pending is a batch on its way into the log. done closes once err is set.
@@ -44,7 +45,7 @@ func newTenure(term uint64, lease time.Duration, clock func() time.Duration, fir
 	t := &tenure{
 		term: term, lease: lease, clock: clock, nonce: firstNonce,
 		wake: make(chan struct{}, 1), plan: make(chan struct{}, 1),
-		looked: clock(), down: map[string]time.Duration{}, acks: map[string]map[string]uint64{},
+		looked: clock(), down: map[string]time.Duration{}, spoke: map[health.ObserverID]time.Duration{}, acks: map[string]map[string]uint64{},
 	}
 	t.resetLocked()
 	return t
@@ -86,6 +87,10 @@ func (t *tenure) hear(from health.ObserverID, r Report) (nonce uint64, echoed bo
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.clock()
+	if last, known := t.spoke[from]; !known || now-last > heardFor {
+		t.replan() // an approved cutover may wait for it
+	}
+	t.spoke[from] = now
 	// Freshness counts from when the nonce was issued, not from when the report
 	// came: a report that was held up on the way proves nothing newer.
 	if at, known := t.issued[r.Nonce]; known {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quorate/quorate/health"
 	"github.com/quorate/quorate/policy"
 	"github.com/quorate/quorate/statestore"
 )
@@ -72,6 +73,22 @@ func (t *tenure) replan() {
 	}
 }
 
+// heardFor is how long ago an observer may have been heard to count as there:
+// one heartbeat, and half of one for the way.
+const heardFor = 1500 * time.Millisecond
+
+// unheardLocked returns the observing members that were not heard lately.
+func (t *tenure) unheardLocked(st *statestore.State, now time.Duration) []string {
+	var names []string
+	for name, m := range st.Members {
+		if last, known := t.spoke[health.ObserverID(name)]; m.Observes && (!known || now-last > heardFor) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // keepWaits looks at the active sides often enough to notice that this process
 // stood still, until ctx is done.
 func (c *Controller) keepWaits(ctx context.Context, t *tenure) {
@@ -112,7 +129,7 @@ func (t *tenure) waits(st *statestore.State) (policy.Waits, time.Duration) {
 	defer t.mu.Unlock()
 	now := t.clock()
 	t.lookLocked(st, now)
-	w := policy.Waits{Down: make(map[string]time.Duration, len(t.down)), Acknowledged: map[string][]string{}}
+	w := policy.Waits{Down: make(map[string]time.Duration, len(t.down)), Acknowledged: map[string][]string{}, Unheard: t.unheardLocked(st, now)}
 	next := replan
 	for service, since := range t.down {
 		w.Down[service] = now - since
