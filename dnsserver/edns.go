@@ -19,6 +19,7 @@ type edns struct {
 	subnet    netip.Prefix
 	ecs       *dns.EDNS0_SUBNET // to send back
 	stale     bool              // the answer is older than its service wants it (RFC 8914)
+	withheld  string            // why nobody is answered of a stateful service
 }
 
 // readEDNS reads the OPT record of a query (RFC 6891 6.1.1). Options nobody knows
@@ -111,6 +112,9 @@ func (e edns) reply(cfg Config) *dns.OPT {
 	}
 	if e.stale {
 		opt.Option = append(opt.Option, &dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeStaleAnswer})
+	}
+	if e.withheld != "" {
+		opt.Option = append(opt.Option, &dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeNotReady, ExtraText: e.withheld})
 	}
 	return opt
 }

@@ -176,6 +176,7 @@ func (m *message) ask(s *Server, req request, question dns.Question) {
 		m.Rcode = dns.RcodeNameError
 	}
 	if a.Kind == routing.Refused || a.Kind == routing.ServFail {
+		m.edns.withheld = a.Withheld
 		return
 	}
 	m.Authoritative, m.edns.stale = true, a.Stale

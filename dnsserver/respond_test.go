@@ -269,6 +269,20 @@ func TestStaleAnswerIsKeptAndSaid(t *testing.T) {
 	require.Len(t, m.Answer, 1)
 }
 
+func TestWhileACutoverIsUnderWayNobodyIsAnsweredAndItIsSaid(t *testing.T) {
+	st := testState()
+	st.Spec.Services["web"].Stateful = &statestore.Stateful{}
+	run := *st.Services["web"]
+	run.Ownership = &statestore.Ownership{Active: "eu", Epoch: 12, Next: 13, Open: "CUT-17"}
+	st.Services["web"] = &run
+	table, err := routing.Compile(st)
+	require.NoError(t, err)
+	m := ask(t, New(testConfig(table)), withEDNS(newQuery("web.gslb.test.", dns.TypeA), 1232), UDP)
+	require.Equal(t, dns.RcodeServerFailure, m.Rcode)
+	require.Empty(t, m.Answer)
+	require.Equal(t, []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeNotReady, ExtraText: "a cutover is under way"}}, m.IsEdns0().Option)
+}
+
 func TestNoTableYetIsRefused(t *testing.T) {
 	m := ask(t, New(Config{}), newQuery("web.gslb.test.", dns.TypeA), UDP)
 	require.Equal(t, dns.RcodeRefused, m.Rcode)

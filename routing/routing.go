@@ -97,6 +97,10 @@ type Answer struct {
 	Clusters []string // whose addresses Set holds
 	AllDown  statestore.AllDownMode
 
+	// Withheld is why nobody is answered of a stateful service, in a few words;
+	// empty: somebody is, or on_stale says otherwise.
+	Withheld string
+
 	// Stale says that the answer is older than the service's on_stale.after: it is
 	// kept, and DNS says so (RFC 8914, Stale Answer).
 	Stale bool

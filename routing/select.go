@@ -90,6 +90,9 @@ func (t *Table) routed(s *service, q Query, a *Answer, tr *Trace) {
 	tr.pool = p
 	a.Kind, a.AllDown = p.kind, p.allDown
 	if p.kind != NoError {
+		if s.side != nil && p.kind == ServFail {
+			a.Withheld = s.side.why()
+		}
 		return
 	}
 	pk := p.pick(q.Draw)

@@ -75,6 +75,17 @@ func (d *side) kind(stale statestore.StaleAnswer) Kind {
 	return ServFail
 }
 
+// why says in a few words why nobody is answered.
+func (d *side) why() string {
+	switch {
+	case d.moving():
+		return "a cutover is under way"
+	case d.unconfirmed:
+		return "the active side is not confirmed"
+	}
+	return "withheld on this node"
+}
+
 // makeOwnedPool prepares the one answer of a stateful service: every client gets
 // the same cluster, and while nobody may be answered everybody gets the same refusal.
 func (s *service) makeOwnedPool(sp *statestore.Spec, typ uint16, ttl uint32, from statestore.Pool) pool {

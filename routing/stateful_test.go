@@ -90,6 +90,9 @@ func TestStatefulAnswers(t *testing.T) {
 			q.Stale = tt.stale
 			a, _ := ask(t, tt.st, tt.local, q)
 			require.Equal(t, tt.want, shown(a))
+			if tt.want == "SERVFAIL" && tt.stale == 0 {
+				require.NotEmpty(t, a.Withheld)
+			}
 		})
 	}
 }
