@@ -203,7 +203,7 @@ func fieldErrors(errs []error) []apitype.FieldError {
 	found := fields
 	for _, f := range ours {
 		covered := func(e apitype.FieldError) bool {
-			return e.Pointer == "" || e.Pointer == f.Pointer || strings.HasPrefix(f.Pointer, e.Pointer+"/")
+			return e.Pointer == f.Pointer || strings.HasPrefix(f.Pointer, e.Pointer+"/")
 		}
 		if !slices.ContainsFunc(found, covered) {
 			fields = append(fields, f)
