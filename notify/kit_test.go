@@ -29,8 +29,9 @@ type ledger struct {
 	mu      sync.Mutex
 	st      *statestore.State
 	changed chan struct{}
-	down    bool // Propose fails
-	notes   int  // cursors that were committed
+	down    bool   // Propose fails
+	wrong   string // what no cursor may do
+	notes   int    // cursors that were committed
 }
 
 func newLedger(notify statestore.Notify) *ledger {
@@ -104,7 +105,7 @@ func (l *ledger) propose(_ context.Context, cmd statestore.Command, _ string) (s
 	}
 	l.change(func(st *statestore.State) {
 		if note.Index < st.Delivered[note.Receiver] || note.Index >= st.Index {
-			panic(fmt.Sprintf("cursor of %s moved from %d to %d at %d", note.Receiver, st.Delivered[note.Receiver], note.Index, st.Index))
+			l.wrong = fmt.Sprintf("cursor of %s moved from %d to %d at %d", note.Receiver, st.Delivered[note.Receiver], note.Index, st.Index)
 		}
 		next := map[string]uint64{note.Receiver: note.Index}
 		for name, index := range st.Delivered {
@@ -280,6 +281,7 @@ func newBench(t *testing.T, hosts ...string) *bench {
 		b.secrets.Store(h+"-key", "c4nary-"+h)
 	}
 	b.n = b.node(b.reg)
+	t.Cleanup(func() { require.Empty(t, b.wrong) })
 	return b
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -176,6 +177,8 @@ func TestWhatWasUnderWayIsToldAgain(t *testing.T) {
 			time.Sleep(3 * time.Second)
 		})
 		require.Less(t, b.cursor("bus"), id)
+		require.Empty(t, b.log.String(), "the receiver did not fail")
+		require.Zero(t, b.metric(t, "quorate_notifications_failed_total", "receiver", "bus", "reason", "connection"))
 		b.net["bus"].answers(nil)
 		lead(t, b.node(nil), func() { time.Sleep(2 * time.Second) })
 		require.Equal(t, []uint64{id, id}, b.net["bus"].ids(""))
@@ -290,6 +293,25 @@ func TestTheCursorFollowsWhatIsNotTold(t *testing.T) {
 	})
 }
 
+// On a quiet log it follows once a day, since history has an age too.
+func TestTheCursorFollowsOnceADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, "bus")
+		only := hooks("bus")
+		only.Routes[0].Types = []string{"cutover.*"}
+		b.apply(only)
+		lead(t, b.n, func() {
+			time.Sleep(2 * time.Second)
+			first := b.noted()
+			for range 10 * 24 {
+				b.event("verdict.changed", "services/web")
+				time.Sleep(time.Hour)
+			}
+			require.InDelta(t, 10, b.noted()-first, 1)
+		})
+	})
+}
+
 func TestHistoryThatIsGoneIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, "bus")
@@ -301,6 +323,28 @@ func TestHistoryThatIsGoneIsCounted(t *testing.T) {
 		require.Len(t, b.net["bus"].ids(""), 3)
 		require.EqualValues(t, 1, b.metric(t, "quorate_notifications_failed_total", "receiver", "bus", "reason", "history"))
 		require.Contains(t, b.log.String(), "events were dropped from history before a receiver was told them")
+	})
+}
+
+// An event that is dropped from history while it waits holds up nothing for ever.
+func TestAnEventThatIsGoneIsLetGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, "bus")
+		b.net["bus"].answers(func(w http.ResponseWriter, _ *http.Request, _ request) { w.WriteHeader(http.StatusBadGateway) })
+		lead(t, b.n, func() {
+			b.event("rotation.changed", "services/web")
+			b.event("rotation.changed", "services/web")
+			time.Sleep(500 * time.Millisecond)
+			last := b.event("rotation.changed", "services/web")
+			synctest.Wait()
+			b.change(func(st *statestore.State) { st.Events = st.Events[len(st.Events)-1:] })
+			b.net["bus"].answers(nil)
+			time.Sleep(time.Minute)
+			require.Equal(t, last, b.cursor("bus"))
+			require.Contains(t, b.net["bus"].ids(""), last)
+			require.EqualValues(t, 2, b.metric(t, "quorate_notifications_failed_total", "receiver", "bus", "reason", "history"))
+		})
+		require.Equal(t, 2, strings.Count(b.log.String(), "event dropped from history before its receiver took it"))
 	})
 }
 
