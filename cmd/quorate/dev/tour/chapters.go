@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -327,7 +328,7 @@ func (p *player) back(ctx context.Context) error {
 		return err
 	}
 	var co apitype.Cutover
-	p.tell.command("--as alice failback", p.cfg.Watch.Stateful)
+	p.tell.command("--as alice failback", p.cfg.Watch.Stateful, "--reason", strconv.Quote(reason))
 	if err := p.step("alice proposes it", func() (string, error) {
 		res, err := alice.Propose(ctx, apitype.CutoverRequest{Service: p.cfg.Watch.Stateful, Kind: "failback", Reason: reason}, "")
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -265,13 +266,13 @@ func (p *player) signed(ctx context.Context, user, node, id string, r apitype.Ap
 	}
 	words := []string{id}
 	if node != "" {
-		words = append(words, "--addr", node)
+		words = append(words, "--addr", p.cfg.Watch.APIs[node])
 	}
 	words = append(words, "--evidence", r.Evidence)
 	for _, w := range r.Waivers {
 		words = append(words, "--waive", w)
 	}
-	p.tell.command("--as "+user+" approve", words...)
+	p.tell.command("--as "+user+" approve", append(words, "--reason", strconv.Quote(r.Reason))...)
 	res, err := c.Approve(ctx, id, r, "")
 	if err != nil {
 		return apitype.Cutover{}, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/quorate/quorate/api/apitype"
@@ -24,7 +25,7 @@ func (p *player) record(ctx context.Context, c *client.Client) (string, error) {
 	if len(res.Items) != refusals {
 		return "", fmt.Errorf("%d refusals on record, not %d", len(res.Items), refusals)
 	}
-	return fmt.Sprintf("%d refusals, with who and why: quorate history %s", refusals, p.cfg.Watch.Stateful), nil
+	return fmt.Sprintf("%d refusals, with who and why: quorate events --type cutover.refused", refusals), nil
 }
 
 func (p *player) cut(ctx context.Context) error {
@@ -33,10 +34,11 @@ func (p *player) cut(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	const reason = "maintenance of eu"
 	var co apitype.Cutover
-	p.tell.command("--as carol cutover propose", orders, "--to", "us", "--planned")
+	p.tell.command("--as carol cutover propose", orders, "--to", "us", "--planned", "--reason", strconv.Quote(reason))
 	if err := p.step("carol proposes a planned move, which nobody has signed", func() (string, error) {
-		res, err := carol.Propose(ctx, apitype.CutoverRequest{Service: orders, To: "us", Kind: "planned", Reason: "maintenance of eu"}, "")
+		res, err := carol.Propose(ctx, apitype.CutoverRequest{Service: orders, To: "us", Kind: "planned", Reason: reason}, "")
 		if err != nil {
 			return "", err
 		}
@@ -69,11 +71,12 @@ func (p *player) cut(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	_, err = p.signed(ctx, "bob", "us-1", co.ID, apitype.ApproveRequest{Evidence: co.Evidence, Reason: "maintenance of eu"})
+	_, err = p.signed(ctx, "bob", "us-1", co.ID, apitype.ApproveRequest{Evidence: co.Evidence, Reason: reason})
 	if err := p.step("no signature is taken there", func() (string, error) { return refused(err, apitype.ProblemNoQuorum) }); err != nil {
 		return err
 	}
-	if err := p.step("the other two decide on: carol rejects her proposal at ap-1", func() (string, error) {
+	p.tell.command("--as carol reject", co.ID, "--reason", `"not today"`)
+	if err := p.step("the other two decide on: carol rejects it at ap-1", func() (string, error) {
 		res, err := carol.Reject(ctx, co.ID, apitype.DecideRequest{Reason: "not today"}, "")
 		if err != nil {
 			return "", err

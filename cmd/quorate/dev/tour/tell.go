@@ -72,7 +72,12 @@ func (t *teller) step(text, detail string, err error, took time.Duration) {
 	if detail != "" {
 		detail = ": " + detail
 	}
-	t.printf("   %s  %s%s\n", mark, text, detail)
+	for i, line := range wrap(text+detail, captionWidth-len(mark)-2) {
+		if i > 0 {
+			mark = strings.Repeat(" ", len(mark))
+		}
+		t.printf("   %s  %s\n", mark, line)
+	}
 }
 
 func (t *teller) end(took time.Duration) {
