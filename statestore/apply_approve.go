@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/quorate/quorate/health"
 )
 
 func (c ApproveCutover) apply(st *State, at entry) (record, error) {
@@ -25,7 +23,9 @@ func (c ApproveCutover) apply(st *State, at entry) (record, error) {
 		return record{}, err
 	}
 	before := st.Count(co)
-	if slices.Contains(before.People, person) {
+	// With enough signatures of people who have only lately got their right back,
+	// it takes one of them to say that it is approved.
+	if slices.Contains(before.People, person) && !before.Approved() {
 		return record{}, signedAlready(co, c.Signer, person)
 	}
 	if err := st.checkSigned(co, c.Evidence); err != nil {
@@ -256,8 +256,8 @@ func (st *State) checkLateWaiver(co *Cutover, w Waiver) error {
 			}
 		}
 	case GateDestination:
-		if st.SideOf(co.Service, co.Destination) == health.Up && !st.Clusters[co.Destination].Drain.Covers(co.Service) {
-			return refuse(ErrInvalid, "%s: %s is clean; there is nothing to waive", co.title(), w.Gate)
+		if st.DestinationHolds(co) {
+			return refuse(ErrInvalid, "%s: %s is clean, as it was signed, or waived by enough people; there is nothing to waive", co.title(), w.Gate)
 		}
 		if len(w.Nodes) > 0 {
 			return refuse(ErrInvalid, "%s: a waiver of %s names no members", co.title(), w.Gate)

@@ -185,6 +185,19 @@ func TestG3SignatureOfWhoMayNoLongerSignDoesNotCount(t *testing.T) {
 	r.refuses(r.begin(), ErrBlocked, "1 of 2 signatures")
 	r.must(RevokeToken{ID: "t-bob"}, PutToken{ID: "t-bob", User: "bob", Groups: []string{"approver"}, Hash: [32]byte{2}, Root: true})
 	r.must(r.begin())
+
+	// Enough signatures again once a right came back: one of those people says so.
+	r = proposed(t)
+	r.must(r.sign("bob", waived()...))
+	r.must(RevokeToken{ID: "t-bob"})
+	r.must(r.sign("ann", waived()...))
+	r.must(PutToken{ID: "t-bob", User: "bob", Groups: []string{"approver"}, Hash: [32]byte{2}, Root: true})
+	require.True(t, r.st().Count(r.last()).Approved())
+	require.Equal(t, Proposed, r.last().Phase)
+	r.must(r.sign("bob"))
+	require.Equal(t, Approved, r.last().Phase)
+	require.Len(t, r.last().Signatures, 2)
+	r.must(r.begin())
 }
 
 // A leader that restarted and whose wall clock jumped cannot tell how old open
