@@ -87,6 +87,7 @@ func TestTheCardHoldsWhatAnApprovalIsAbout(t *testing.T) {
 		require.Contains(t, a.body, want)
 	}
 	require.Equal(t, waivers, boxes(a.body), "what is clean has no box")
+	require.Less(t, strings.Index(a.body, "data-signs"), strings.Index(a.body, `name="look"`), "Enter presses the first button")
 	require.Contains(t, r.as("alice", "GET", "/cutovers/CUT-1", "").body, "alice proposed it, so another person has to sign.")
 	fragment := r.as("bob", "GET", "/ui/cutovers/CUT-1", "").body
 	require.NotContains(t, fragment, "<html")
