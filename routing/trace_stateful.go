@@ -23,9 +23,7 @@ func (t Trace) owned() Step {
 	if d.withheld != "" {
 		notes = append(notes, "withheld on this node: "+d.withheld)
 	}
-	if verdict := t.verdict(); verdict != "" && !d.moving() {
-		notes = append(notes, verdict)
-	}
+	notes = append(notes, t.standings()...)
 	if t.answer.Stale {
 		notes = append(notes, fmt.Sprintf("kept: no leader heard for %s", t.query.Stale))
 	}
@@ -45,35 +43,37 @@ func (t Trace) lastKnown() string {
 	return "this node does not know the last one"
 }
 
-// verdict says what is against the active side, and why it is answered all the same.
-func (t Trace) verdict() string {
+// standings says what is against the side that is answered, and what is under way.
+func (t Trace) standings() []string {
 	d := t.service.side
 	run := t.table.state.Services[t.service.name]
 	if run == nil || len(t.pool.picks) == 0 {
-		return openOnly(d.open)
+		return nil
 	}
 	cluster := t.pool.picks[0].clusters[0]
-	switch verdict := t.judged(run, cluster); {
-	case verdict == "":
-		return openOnly(d.open)
-	case d.open != "":
-		return fmt.Sprintf("verdict %s, but moves need approval (%s)", verdict, d.open)
-	default:
-		return fmt.Sprintf("verdict %s, but moves need approval", verdict)
+	judged := t.judged(run, cluster)
+	switch {
+	case judged == "down" && d.open != "":
+		return []string{fmt.Sprintf("verdict down, but moves need approval (%s)", d.open)}
+	case judged == "down" && !d.unconfirmed:
+		return []string{"verdict down, but moves need approval"}
 	}
-}
-
-func openOnly(cutover string) string {
-	if cutover == "" {
-		return ""
+	var notes []string
+	if judged != "" {
+		notes = append(notes, cluster+" "+judged)
 	}
-	return cutover + " is open"
+	if d.open != "" {
+		notes = append(notes, d.open+" is open")
+	}
+	return notes
 }
 
 // ownedWhy gives the reason of a stateful answer in a few words.
 func (t Trace) ownedWhy() string {
 	d := t.service.side
 	switch {
+	case t.answer.Kind == NoError && d.unconfirmed:
+		return "answered as before the recovery until a person names the active side"
 	case t.answer.Kind == NoError:
 		return "a stateful name keeps its active side until a cutover is done"
 	case t.answer.Kind == NoData:

@@ -17,7 +17,7 @@ import (
 func (c *cli) backupCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup",
-		Short: "Save, inspect and restore the replicated state",
+		Short: "Save and inspect snapshots, begin anew from one",
 		Example: `  quorate backup save quorate.snap
   quorate backup restore quorate.snap --new-installation --reason "site lost"`,
 		Args: cobra.NoArgs,
