@@ -36,6 +36,13 @@ func (s *Server) banners(st *statestore.State, status apitype.Status) []apitype.
 			add("unconfirmed", "services/"+svc.Name, "%s: the active side is not confirmed since generation %d began; name it: quorate thaw %s --active CLUSTER", svc.Name, st.Generation, svc.Name)
 		}
 	}
+	if t := s.cfg.Table(); t != nil {
+		for _, e := range t.Epochs() {
+			if e.Withheld != "" {
+				add("withheld", "services/"+e.Service, "%s answers nobody for %s: %s", s.cfg.Node, e.Service, e.Withheld)
+			}
+		}
+	}
 	for _, w := range status.Waiting {
 		add("cutover-waiting", "services/"+w.Service, "%s", waitingText(w))
 	}

@@ -49,8 +49,9 @@ func (c *cli) recoverCommand() *cobra.Command {
 		Short: "Go on with this node alone, the quorum being lost",
 		Long: `For when so many voters are lost for good that no quorum will ever come back.
 Begins the next generation of the installation with this node as its only member,
-from the newest state in its data directory. Stop the server first, here and on
-every node that is left: those join again afterwards.
+from the newest state in its data directory. Do it on one node only, the one that
+knows most, or two installations would go on. Stop the server first, here and on
+every other node that is left: those join again afterwards.
 
 What only lost nodes knew is lost. Pending cutovers are void. Nobody knows for sure
 which side of a stateful service was active last: each node answers with what it
