@@ -46,3 +46,18 @@ func TestParseWaiver(t *testing.T) {
 		})
 	}
 }
+
+func FuzzParseWaiver(f *testing.F) {
+	for _, text := range []string{"source_fenced=unknown", "nodes_acknowledged=us-1, ap-1", "=", "nodes_acknowledged=,"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		w, err := ParseWaiver(text)
+		if err != nil {
+			return
+		}
+		again, err := ParseWaiver(waiverText(w))
+		require.NoError(t, err, "what was read is written as what is read")
+		require.Equal(t, w, again)
+	})
+}
