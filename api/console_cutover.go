@@ -62,6 +62,10 @@ func (s *Server) drawProblem(w http.ResponseWriter, c *call, err error) error {
 	return s.console.Message(w, console.Message{Frame: s.frame(c, p.Title, "/cutovers"), Notice: problemNotice("Not possible", p)})
 }
 
+// maxEndedShown bounds the ended cutovers on the page, which is drawn anew with
+// every change.
+const maxEndedShown = 100
+
 // cutoverList is the page of all cutovers that this person may see.
 func (s *Server) cutoverList(ctx context.Context, c *call) console.CutoverList {
 	l := console.CutoverList{Frame: s.frame(c, "Cutovers", "/cutovers")}
@@ -69,10 +73,13 @@ func (s *Server) cutoverList(ctx context.Context, c *call) console.CutoverList {
 		if !c.st.Can(c.p, statestore.CanRead, co.Service) {
 			continue
 		}
-		if co.Phase.Open() {
+		switch {
+		case co.Phase.Open():
 			l.Open = append(l.Open, s.cutoverView(ctx, c, co))
-		} else {
+		case len(l.Ended) < maxEndedShown:
 			l.Ended = append(l.Ended, cutoverView(c.st, s.now(c.st), co))
+		default:
+			l.Older++
 		}
 	}
 	for _, svc := range l.Status.Services {

@@ -187,25 +187,36 @@ func extent(st *statestore.State, co *statestore.Cutover) string {
 			return "The front door of " + co.Source + " is up: " + only
 		}
 	}
-	down, all := 0, 0
+	var down, up []string
 	for _, name := range servicesOf(st, co.Source) {
-		if name == co.Service {
-			continue
-		}
-		all++
-		if st.SideOf(name, co.Source) == health.Down {
-			down++
+		switch {
+		case name == co.Service:
+		case st.SideOf(name, co.Source) == health.Down:
+			down = append(down, name)
+		default:
+			up = append(up, name)
 		}
 	}
 	switch {
-	case all == 0:
+	case len(down)+len(up) == 0:
 		return "Nothing else there is probed, so nobody can tell whether it is the whole site."
-	case down == all:
-		return fmt.Sprintf("All %s on %s are down too: %s", count(all, "other service"), co.Source, site)
-	case down == 0:
-		return fmt.Sprintf("The other services on %s are up: %s", co.Source, only)
+	case len(up) == 0:
+		return fmt.Sprintf("Down on %s too: %s. It %s", co.Source, few(down), site)
+	case len(down) == 0:
+		return fmt.Sprintf("Not down on %s: %s. It %s", co.Source, few(up), only)
 	}
-	return fmt.Sprintf("%d of %s on %s are down too.", down, count(all, "other service"), co.Source)
+	return fmt.Sprintf("Down on %s too: %s; not down: %s.", co.Source, few(down), few(up))
+}
+
+// maxNamed is how many names are read at a glance.
+const maxNamed = 5
+
+// few lists names, and only counts those that are too many.
+func few(names []string) string {
+	if len(names) <= maxNamed {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), len(names)-maxNamed)
 }
 
 // voteTable is what each observer sees of the targets of both sides.

@@ -12,6 +12,7 @@ import (
 type CutoverList struct {
 	Frame
 	Open, Ended []apitype.Cutover
+	Older       int      // ended ones that are too many to show
 	Movable     []string // services that this person may propose a cutover of
 }
 
