@@ -176,7 +176,7 @@ func changed(rt *rapid.T, st *statestore.State) *statestore.State {
 	next.TableIndex++
 	names := slices.Sorted(maps.Keys(st.Spec.Services))
 	name := rapid.SampledFrom(names).Draw(rt, "changed")
-	switch rapid.IntRange(0, 5).Draw(rt, "change") {
+	switch rapid.IntRange(0, 6).Draw(rt, "change") {
 	case 0: // a rotation
 		next.Services = maps.Clone(st.Services)
 		run := *st.Services[name]
@@ -222,6 +222,14 @@ func changed(rt *rapid.T, st *statestore.State) *statestore.State {
 			r.Rotation = genRotation(rt, st.Spec, run.Rotation.Number)
 			next.Services[n] = &r
 		}
+	case 6: // a cutover opens, begins or ends
+		next.Services = maps.Clone(st.Services)
+		run := *st.Services[name]
+		run.Ownership = &statestore.Ownership{
+			Active: "c0", Epoch: rapid.Uint64Range(1, 3).Draw(rt, "epoch"), Next: rapid.Uint64Range(0, 1).Draw(rt, "next"),
+			Open: rapid.SampledFrom([]string{"", "CUT-1"}).Draw(rt, "open"), Unconfirmed: rapid.Bool().Draw(rt, "unconfirmed"),
+		}
+		next.Services[name] = &run
 	}
 	return &next
 }

@@ -109,6 +109,12 @@ func (d *disk) SetFloor(fl lkg.Floor) error {
 	return nil
 }
 
+func (d *disk) tried() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.tries
+}
+
 func (d *disk) set(edit func(*disk)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -151,7 +157,7 @@ func TestG2AnEpochIsOnDiskBeforeItIsAnswered(t *testing.T) {
 	require.Equal(t, []string{"nothing", "eu", "SERVFAIL"}, seen, "each write found the table before")
 	require.Equal(t, lkg.Mark{Generation: 1, Epoch: 13, Active: lkg.KeyOf("us")}, d.Floor().Services[lkg.KeyOf("db")])
 	require.NoError(t, p.publish(ownedAt(13, active("us", 13))))
-	require.Equal(t, 3, d.tries, "what is there is not written again")
+	require.Equal(t, 3, d.tried(), "what is there is not written again")
 }
 
 func TestWhoIsNoMemberOrHasNotSwappedAcknowledgesNothing(t *testing.T) {
@@ -229,18 +235,18 @@ func TestG2AFailingDiskWithholdsThatServiceOnly(t *testing.T) {
 		require.Equal(t, "SERVFAIL", answers(p, "db"), "nor is the destination answered")
 		e, _ := p.table.Load().Epoch("db")
 		require.Equal(t, "its epoch is not on this node's disk yet: input/output error", e.Withheld)
-		tries := d.tries
+		tries := d.tried()
 		time.Sleep(10 * floorRetry)
-		require.InDelta(t, tries+10, d.tries, 1, "it goes on trying, at its pace")
+		require.InDelta(t, tries+10, d.tried(), 1, "it goes on trying, at its pace")
 
 		d.set(func(d *disk) { d.fails = nil })
 		time.Sleep(floorRetry)
 		synctest.Wait()
 		require.Equal(t, "us", answers(p, "db"))
 		require.EqualValues(t, 12, p.table.Load().Index)
-		tries = d.tries
+		tries = d.tried()
 		time.Sleep(time.Minute)
-		require.Equal(t, tries, d.tries, "nothing is left to write")
+		require.Equal(t, tries, d.tried(), "nothing is left to write")
 	})
 }
 
