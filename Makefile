@@ -43,7 +43,7 @@ lint: ## staticcheck
 integration: build ## real processes in network namespaces (root; iproute2 and iptables)
 	$(GO) test -tags integration -count=1 -v -timeout 25m ./integration/cluster
 
-bench: build ## detection, start-up and idle cost of the demo, as the README quotes them
+bench: build ## detection, cutover, start-up and idle cost of the demo, as the README quotes them
 	$(GO) run ./bench/demo -quorate ./bin/quorate
 	$(GO) test -run '^$$' -bench . -benchtime 200ms ./health ./routing ./dnsserver
 

@@ -30,7 +30,7 @@ const (
 	gateMoveP99  = 300 * time.Millisecond
 	gateRestart  = time.Second
 	defaultTimes = 50
-	defaultMoves = 40
+	defaultMoves = 100
 	defaultIdle  = 30 * time.Second
 )
 

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"net"
+	"time"
 
 	"github.com/quorate/quorate/api"
 	"github.com/quorate/quorate/consensus"
@@ -32,7 +33,21 @@ func (n *Node) newNotifier() *notify.Notifier {
 	})
 }
 
-// proposeAs commits a command for the leader's duties, as actor.
+// hurry bounds the wait for followers to be told of a step at once.
+const hurry = time.Second
+
+// proposeAs commits a command for the leader's duties, as actor. Followers hear that
+// an entry is committed with the next one, else up to two commit timeouts later.
+// While a name is withheld nobody should wait for that: a barrier follows at once.
 func (n *Node) proposeAs(ctx context.Context, cmd statestore.Command, actor string) (statestore.Result, error) {
-	return n.raft.Propose(ctx, cmd, consensus.Origin{Actor: actor})
+	res, err := n.raft.Propose(ctx, cmd, consensus.Origin{Actor: actor})
+	switch cmd.(type) {
+	case statestore.BeginCutover, statestore.PublishCutover:
+		if err == nil && res.Err == nil {
+			ctx, cancel := context.WithTimeout(ctx, hurry)
+			defer cancel()
+			_, _ = n.raft.ReadIndex(ctx) // it is committed, and told sooner or later
+		}
+	}
+	return res, err
 }
