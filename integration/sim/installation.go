@@ -82,7 +82,7 @@ func assemble(t *testing.T, opts options) *installation {
 	i.ended, i.cancel = context.WithCancel(context.Background())
 	for k := range opts.nodes {
 		n := &node{i: i, name: fmt.Sprintf("n%d", k+1), region: regions[k]}
-		n.sight, n.tables.node = newSight(), n
+		n.sight, n.tables.node, n.tables.swapped = newSight(), n, make(chan struct{}, 1)
 		i.nodes[n.name] = n
 	}
 	i.raft = consensustest.New(t, opts.nodes, consensustest.Options{

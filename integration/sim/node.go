@@ -67,6 +67,13 @@ func (n *node) wire() {
 		}
 		return json.Marshal(reply)
 	})
+	raft.Handle(methodAcknowledge, func(ctx context.Context, from string, body []byte) ([]byte, error) {
+		var a controller.Acknowledgement
+		if err := json.Unmarshal(body, &a); err != nil {
+			return nil, err
+		}
+		return nil, n.control.Acknowledge(ctx, from, a)
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel = cancel
 	var opinion probe.Votes = n.sight
@@ -83,6 +90,7 @@ func (n *node) wire() {
 	n.wg.Go(func() { _ = raft.Lead(ctx, n.control.Run) }) // ends with ctx or the node
 	n.wg.Go(func() { _ = reporter.Run(ctx) })             // always nil
 	n.wg.Go(func() { n.tables.run(ctx, n.view) })
+	n.wg.Go(func() { n.acknowledge(ctx, raft) })
 }
 
 // leaderSink takes reports to the leader, whoever that is.
@@ -281,8 +289,9 @@ func (v *view) Changed() <-chan struct{} { return v.store.Changed() }
 
 // publisher swaps tables forwards only, as in cmd/quorate/node.
 type publisher struct {
-	node  *node
-	table atomic.Pointer[routing.Table]
+	node    *node
+	table   atomic.Pointer[routing.Table]
+	swapped chan struct{} // holds one: another table is in
 }
 
 // reset forgets the table, as the end of the process does.
@@ -306,6 +315,10 @@ func (p *publisher) publish(st *statestore.State) {
 	}
 	if next.Newer(old) {
 		p.table.Store(next)
+		select {
+		case p.swapped <- struct{}{}:
+		default:
+		}
 	}
 }
 

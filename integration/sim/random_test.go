@@ -29,7 +29,7 @@ func TestRandomFaults(t *testing.T) {
 	}
 	for _, seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			run(t, options{}, func(t *testing.T, i *installation) {
+			run(t, options{spec: statefulSpec(proposeAfter(5 * time.Second))}, func(t *testing.T, i *installation) {
 				newChaos(t, i, seed).run(300 * time.Second)
 			})
 		})
@@ -62,6 +62,15 @@ func (c *chaos) run(d time.Duration) {
 		n.sight.clear()
 	}
 	c.i.finish()
+	// What people signed is done, unless its destination is gone: they decide that.
+	c.i.until("nothing to be under way", func() bool {
+		n := c.i.all()[0]
+		co := n.open()
+		if co != nil && policy.Stuck(n.view.State(), co) != "" {
+			_ = c.i.propose(n.name, statestore.AbortCutover{ID: co.ID, Reason: "its destination is down", Signer: who("bob")}) // tried again
+		}
+		return co == nil || co.Phase == statestore.Proposed
+	})
 	// I16: what everybody sees is decided soon after the heal.
 	c.i.until("the truth to be decided everywhere", func() bool {
 		return c.i.everywhere(func(n *node) bool {
@@ -74,12 +83,14 @@ func (c *chaos) run(d time.Duration) {
 		})
 	})
 	c.i.settle()
+	st := c.i.all()[0].view.State()
+	c.t.Logf("db is on %s under epoch %d after %d cutovers", st.Ownership("db").Active, st.Ownership("db").Epoch, st.CutoverSeq)
 }
 
 // act does one thing and says what.
 func (c *chaos) act() string {
 	i, n := c.i, c.node()
-	switch c.rand.IntN(13) {
+	switch c.rand.IntN(18) {
 	case 0:
 		i.raft.Isolate(n.name)
 		return "isolate " + n.name
@@ -122,6 +133,11 @@ func (c *chaos) act() string {
 		time.Sleep(time.Duration(c.rand.Int64N(int64(5 * time.Second))))
 		n.release()
 		return n.name + " applied nothing for a while"
+	case 12, 13, 14, 15, 16:
+		if !n.up() {
+			return "nothing"
+		}
+		return c.person(n)
 	default:
 		if !n.up() {
 			return "nothing"
@@ -130,6 +146,27 @@ func (c *chaos) act() string {
 		err := i.propose(n.name, statestore.PutToken{ID: fmt.Sprint("t", c.token), User: "ann", Groups: []string{"ops"}, Hash: [32]byte{1}})
 		return fmt.Sprint("write at ", n.name, ": ", err)
 	}
+}
+
+// person does something about db at a node, as people would who look at it there.
+func (c *chaos) person(n *node) string {
+	i, name, co := c.i, []string{"alice", "bob", "carol"}[c.rand.IntN(3)], n.open()
+	var err error
+	did := "signs"
+	switch {
+	case co == nil:
+		did = "proposes"
+		err = i.wants(n.name, name, []statestore.CutoverKind{statestore.Planned, statestore.Emergency, statestore.Back}[c.rand.IntN(3)], "")
+	case c.rand.IntN(8) == 0 && co.Phase == statestore.Fencing:
+		did = "aborts"
+		err = i.propose(n.name, statestore.AbortCutover{ID: co.ID, Reason: "no", Signer: who(name)})
+	case c.rand.IntN(8) == 0:
+		did = "rejects"
+		err = i.propose(n.name, statestore.RejectCutover{ID: co.ID, Reason: "no", Signer: who(name)})
+	default:
+		err = i.signs(n.name, name)
+	}
+	return fmt.Sprint(name, " ", did, " at ", n.name, ": ", err)
 }
 
 func (c *chaos) node() *node { return c.i.all()[c.rand.IntN(len(c.i.nodes))] }
