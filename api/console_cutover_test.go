@@ -1,6 +1,7 @@
 package api
 
 import (
+	"crypto/sha256"
 	"errors"
 	"html"
 	"maps"
@@ -270,13 +271,15 @@ func TestAnOutcomeNobodyKnowsIsShownAsUnknownAndSentAgainOnce(t *testing.T) {
 func TestAFormIsTakenOnlyFromThePersonItWasMadeFor(t *testing.T) {
 	r := newStatefulRig(t)
 	r.proposed()
+	r.must(statestore.PutToken{ID: "alice-2", User: "alice", Groups: []string{"approver"}, Hash: sha256.Sum256([]byte(canary)), Root: true})
 	before := r.store.State()
 	reject := formOf(t, r.as("alice", "GET", "/cutovers/CUT-1", "").body, "/cutovers/CUT-1/reject")
 	for name, edit := range map[string]func(url.Values){
-		"missing":           func(v url.Values) { v.Del("token") },
-		"wrong":             func(v url.Values) { v.Set("token", "AAAA") },
-		"of another form":   func(v url.Values) { v.Set("token", reject.Get("token")) },
-		"of another person": func(v url.Values) { v.Set("token", r.filled("bob").Get("token")) },
+		"missing":            func(v url.Values) { v.Del("token") },
+		"wrong":              func(v url.Values) { v.Set("token", "AAAA") },
+		"of another form":    func(v url.Values) { v.Set("token", reject.Get("token")) },
+		"of another session": func(v url.Values) { v.Set("token", r.filled("alice-2").Get("token")) },
+		"of another person":  func(v url.Values) { v.Set("token", r.filled("bob").Get("token")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := r.filled("alice")
