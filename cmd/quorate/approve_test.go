@@ -157,6 +157,31 @@ func TestAPersonIsAskedForEachWaiverAndTheName(t *testing.T) {
 	}
 }
 
+// Between a change of a gate and the entry that says so a signature would be void:
+// a person sees the card of afterwards.
+func TestWhatIsShownIsWhatCanBeSigned(t *testing.T) {
+	o := &office{co: pending()}
+	gates := func(lag string) any {
+		return map[string]any{"gates": []map[string]string{
+			{"gate": "source_down_by_quorum", "class": "clean"},
+			{"gate": "lag_within_rpo", "class": lag},
+			{"gate": "source_fenced", "class": "not_configured"},
+			{"gate": "no_other_cutover", "class": "clean"},
+		}}
+	}
+	o.co.Facts, o.co.Evidence = gates("blocked"), "0000"
+	looks := 0
+	o.looks = func(co *apitype.Cutover) {
+		if looks++; looks == 3 {
+			co.Facts, co.Evidence = gates("not_configured"), "1111"
+		}
+	}
+	code, out, _ := o.at(t, nil, "cutover", "show", "CUT-17")
+	require.Zero(t, code)
+	require.Contains(t, out, "evidence 1111")
+	require.Equal(t, 3, looks)
+}
+
 // Nobody is asked to sign what cannot be signed, or what they have not seen.
 func TestAPersonIsNotAskedInVain(t *testing.T) {
 	typed := "yes\nyes\norders-db\n"

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -76,7 +77,7 @@ func data(co apitype.Cutover) string {
 
 func reach(co apitype.Cutover) string {
 	return fmt.Sprintf("%s (%s); caches clear in <= %s (TTL %s)", count(len(co.Reach.Names), "name"),
-		orDash(strings.Join(co.Reach.Names, ", ")), seconds(co.Reach.ClearsSeconds), seconds(co.Reach.TTLSeconds))
+		orDash(strings.Join(co.Reach.Names, ", ")), seconds(math.Ceil(co.Reach.ClearsSeconds)), seconds(co.Reach.TTLSeconds))
 }
 
 func gateLines(co apitype.Cutover) []string {

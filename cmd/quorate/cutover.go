@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 
 	"github.com/quorate/quorate/api/apitype"
 	"github.com/quorate/quorate/api/client"
+	"github.com/quorate/quorate/statestore"
 )
 
 // cutoverCommand holds what is done about a stateful service's moves.
@@ -104,7 +107,7 @@ func (c *cli) cutoverShowCommand() *cobra.Command {
   quorate cutover show CUT-17 -o json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			env, err := get[apitype.Cutover](cmd.Context(), c, cutoverPath(args[0]), nil)
+			env, err := c.settled(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -121,11 +124,46 @@ func cutoverPath(id string) string { return "/cutovers/" + url.PathEscape(id) }
 
 // readCutover returns one cutover as the node asked knows it.
 func (c *cli) readCutover(ctx context.Context, id string) (apitype.Cutover, error) {
-	env, err := get[apitype.Cutover](ctx, c, cutoverPath(id), nil)
+	env, err := c.settled(ctx, id)
 	if err != nil {
 		return apitype.Cutover{}, err
 	}
 	return one(env)
+}
+
+// settleTimeout is above what a leader takes to write down that a gate has changed.
+const settleTimeout = 2 * time.Second
+
+// settled returns one cutover once its evidence says what its gates say: the entry
+// that replaces the evidence follows a change of them, and who signs in between
+// signs what is void.
+func (c *cli) settled(ctx context.Context, id string) (apitype.Envelope[apitype.Cutover], error) {
+	again := time.NewTicker(pollEvery)
+	defer again.Stop()
+	for late := time.Now().Add(settleTimeout); ; {
+		env, err := get[apitype.Cutover](ctx, c, cutoverPath(id), nil)
+		if err != nil || len(env.Items) != 1 || evident(env.Items[0]) || time.Now().After(late) {
+			return env, err
+		}
+		select {
+		case <-ctx.Done():
+			return env, ctx.Err()
+		case <-again.C:
+		}
+	}
+}
+
+// evident reports whether the evidence of a cutover says what its gates say.
+func evident(co apitype.Cutover) bool {
+	facts, err := json.Marshal(co.Facts)
+	if err != nil {
+		return true
+	}
+	var ev statestore.Evidence
+	if err := json.Unmarshal(facts, &ev); err != nil || len(ev.Gates) == 0 || co.Phase != "proposed" {
+		return true // nothing to compare
+	}
+	return slices.EqualFunc(ev.Gates, co.Gates, func(e statestore.GateResult, g apitype.Gate) bool { return string(e.Class) == g.Class })
 }
 
 // rejectCommand makes the verb at the top and under cutover; under is "" or "cutover ".

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -35,9 +34,6 @@ is down. The way back to the preferred side is: quorate failback SERVICE.`,
 			if p.planned == p.emergency {
 				return usageError(fmt.Errorf("%s needs one of --planned and --emergency: may the source be serving?", verbOf(cmd)))
 			}
-			if p.planned && p.to == "" {
-				return usageError(errors.New("cutover propose --planned needs --to CLUSTER: where should it go?"))
-			}
 			kind := "planned"
 			if p.emergency {
 				kind = "emergency"
@@ -46,7 +42,7 @@ is down. The way back to the preferred side is: quorate failback SERVICE.`,
 		},
 	}
 	p.flags(cmd)
-	cmd.Flags().StringVar(&p.to, "to", "", "destination; in an emergency quorate chooses one when it is left out")
+	cmd.Flags().StringVar(&p.to, "to", "", "destination; default the first healthy one in order")
 	cmd.Flags().BoolVar(&p.planned, "planned", false, "the source is well: a person wants to move")
 	cmd.Flags().BoolVar(&p.emergency, "emergency", false, "the source is down")
 	return cmd
@@ -76,6 +72,11 @@ func (c *cli) propose(cmd *cobra.Command, r apitype.CutoverRequest) error {
 	env, err := send[apitype.Cutover](cmd.Context(), c, client.Request{Method: http.MethodPost, Path: "/cutovers", Body: r})
 	if err != nil {
 		return err
+	}
+	if open, err := one(env); err == nil && !r.DryRun {
+		if now, err := c.settled(cmd.Context(), open.ID); err == nil { // else what was answered is shown
+			env = now
+		}
 	}
 	blocked := false
 	if err := show(c, env, func(w io.Writer, items []apitype.Cutover) {

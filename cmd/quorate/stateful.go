@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -89,24 +88,5 @@ func serviceNote(s apitype.ServiceSummary) string {
 	if s.Frozen {
 		notes = append(notes, "frozen")
 	}
-	if o := s.Stateful; o != nil && !o.Moving && !o.Unconfirmed && activeSide(s) == health.Down {
-		notes = append(notes, "ACTIVE SIDE DOWN, held for approval")
-	}
 	return strings.Join(append(notes, s.Notes...), "; ")
-}
-
-// activeSide is how the quorum sees a stateful service's active side: down when all
-// that it answers with is.
-func activeSide(s apitype.ServiceSummary) health.Side {
-	side := health.Unknown
-	for _, sh := range append(slices.Clone(s.V4), s.V6...) {
-		switch {
-		case sh.Cluster != s.Stateful.Active:
-		case sh.Verdict == health.Up:
-			return health.Up
-		case sh.Verdict == health.Down:
-			side = health.Down
-		}
-	}
-	return side
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorate/quorate/api/apitype"
-	"github.com/quorate/quorate/health"
 )
 
 func TestStatusSaysWhatWaitsForWhom(t *testing.T) {
@@ -28,27 +27,21 @@ func TestStatusSaysWhatWaitsForWhom(t *testing.T) {
 	require.Empty(t, waitingLines(nil, now))
 }
 
-func TestAStatefulServiceShowsItsActiveSideAndWhatIsWrong(t *testing.T) {
-	share := func(side health.Side) []apitype.Share {
-		return []apitype.Share{{Cluster: "eu", Percent: 100, Verdict: side}, {Cluster: "us", Verdict: health.Up}}
-	}
+func TestAStatefulServiceShowsItsActiveSide(t *testing.T) {
 	tests := []struct {
-		name          string
-		owner         apitype.Stateful
-		side          health.Side
-		answers, note string
+		name    string
+		owner   apitype.Stateful
+		answers string
 	}{
-		{"up", apitype.Stateful{Active: "eu", Epoch: 12}, health.Up, "eu (epoch 12)", "G4 not enforced"},
-		{"not judged yet is not down", apitype.Stateful{Active: "eu", Epoch: 12}, health.Unknown, "eu (epoch 12)", "G4 not enforced"},
-		{"down is held", apitype.Stateful{Active: "eu", Epoch: 12}, health.Down, "eu (epoch 12)", "ACTIVE SIDE DOWN, held for approval; G4 not enforced"},
-		{"moving", apitype.Stateful{Active: "eu", Epoch: 12, Moving: true, Open: "CUT-17"}, health.Down, "withheld (was eu, epoch 12)", "G4 not enforced"},
-		{"unconfirmed", apitype.Stateful{Active: "eu", Epoch: 12, Unconfirmed: true}, health.Down, "what each node last knew", "G4 not enforced"},
+		{"held", apitype.Stateful{Active: "eu", Epoch: 12}, "eu (epoch 12)"},
+		{"moving", apitype.Stateful{Active: "eu", Epoch: 12, Moving: true, Open: "CUT-17"}, "withheld (was eu, epoch 12)"},
+		{"unconfirmed", apitype.Stateful{Active: "eu", Epoch: 12, Unconfirmed: true}, "what each node last knew"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := apitype.ServiceSummary{Name: "orders-db", Kind: "stateful", Stateful: &tt.owner, V4: share(tt.side), TargetsTotal: 2, Notes: []string{"G4 not enforced"}}
+			s := apitype.ServiceSummary{Name: "orders-db", Kind: "stateful", Stateful: &tt.owner, Frozen: true, Notes: []string{"G4 not enforced"}}
 			require.Equal(t, tt.answers, answersNow(s))
-			require.Equal(t, tt.note, serviceNote(s))
+			require.Equal(t, "frozen; G4 not enforced", serviceNote(s))
 		})
 	}
 }

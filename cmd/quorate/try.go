@@ -35,7 +35,6 @@ people (alice, bob, carol; --as names one), data in a temporary folder. It needs
 no root, no network and no file, and removes what it made when it ends. While it
 runs, every other verb talks to it.`,
 		Example: `  quorate dev
-  quorate dev -o json                      one line for scripts, then it goes on
   quorate dev --scenario tour              plays the whole story in a minute`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -24,6 +24,18 @@ func weights(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(strings.Replace(text, policy, with, 1)), 0o600))
 }
 
+// edited copies a file with one text in place of another: edited FROM TO OLD NEW.
+func edited(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 4 {
+		ts.Fatalf("usage: edited FROM TO OLD NEW")
+	}
+	text := ts.ReadFile(args[0])
+	if !strings.Contains(text, args[2]) {
+		ts.Fatalf("%s holds no %q:\n%s", args[0], args[2], text)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(strings.Replace(text, args[2], args[3], 1)), 0o600))
+}
+
 // planID sets a variable to the id of the plan on stdout: planid VARIABLE.
 func planID(ts *testscript.TestScript, _ bool, args []string) {
 	setFound(ts, args[0], regexp.MustCompile(`"id": "([^"]+)"`), ts.ReadFile("stdout"))

@@ -109,7 +109,9 @@ var commands = map[string]func(ts *testscript.TestScript, neg bool, args []strin
 	"steady": steady,
 	"joins":  joins,
 
-	"weights": weights, "planid": planID, "tokenid": tokenID, "post": post, "flip": flip,
+	"types": asPerson, "pending": pending, "follower": follower, "evidence": evidence, "curl": documentedCurl,
+
+	"weights": weights, "edited": edited, "planid": planID, "tokenid": tokenID, "post": post, "flip": flip,
 }
 
 // exits runs a command and wants the documented exit code: exits CODE COMMAND...
