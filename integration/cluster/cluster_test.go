@@ -57,7 +57,7 @@ const (
 
 // spec is the spec that every scenario starts from. spare answers nobody: its
 // freezes are the writes by which scenarios ask whether the quorum commits.
-func spec(policy string) string {
+func spec(policy, more string) string {
 	return fmt.Sprintf(`version: 1
 defaults:
   ttl: { normal: 5s, changing: 1s }
@@ -74,13 +74,19 @@ services:
   spare:
     policy: { type: weighted }
     check: { http: { port: %d, path: /healthz } }
-`, zone, policy, sitePort, sitePort)
+%s`, zone, policy, sitePort, sitePort, more)
 }
 
 // install brings up an installation as the documentation says: init on the first
 // host, a token and join on the others, apply. The client asks from then on, also
 // the nodes that come later.
 func install(t *testing.T, policy string, later ...string) *installation {
+	t.Helper()
+	return installWith(t, policy, "", later...)
+}
+
+// installWith is install with more services in the spec.
+func installWith(t *testing.T, policy, more string, later ...string) *installation {
 	t.Helper()
 	in := &installation{world: newWorld(t), sites: map[string]*site{}}
 	in.client = in.addHost("client", "10.77.0.100")
@@ -113,7 +119,7 @@ func install(t *testing.T, policy string, later ...string) *installation {
 	}
 
 	in.specPath = filepath.Join(t.TempDir(), "spec.yaml")
-	require.NoError(t, os.WriteFile(in.specPath, []byte(spec(policy)), 0o644))
+	require.NoError(t, os.WriteFile(in.specPath, []byte(spec(policy, more)), 0o644))
 	first.must("apply", "-f", in.specPath, "--reason", "first spec")
 	for _, n := range started {
 		eventually(t, settle, n.name+" has every site up", func(ctx context.Context) error {

@@ -23,7 +23,7 @@ import (
 // with it every answer, untouched; whether the command line or a node reads them.
 func TestBadSpecChangesNothing(t *testing.T) {
 	in := install(t, weighted)
-	good := spec(weighted)
+	good := spec(weighted, "")
 	running, err := in.nodes[0].api.Spec(t.Context())
 	require.NoError(t, err)
 	before, _, err := in.nodes[0].service(t.Context(), "web")
