@@ -147,15 +147,21 @@ running while you break things. It exits with 1 when something was wrong.`,
 				ctx, cancel = context.WithTimeout(ctx, forTime)
 				defer cancel()
 			}
-			f, isFile := c.out.(*os.File)
 			token, err := os.ReadFile(demo.TokenFile)
 			if err != nil {
 				return dev.ErrNoDemo
 			}
-			return dev.Watch(ctx, dev.WatchConfig{
+			cfg := dev.WatchConfig{
 				DNS: demo.Demo.DNS, APIs: demo.Demo.APIs, Control: demo.Demo.Control, Token: strings.TrimSpace(string(token)),
-				Rate: rate, Out: c.out, Live: isFile && term.IsTerminal(int(f.Fd())),
-			})
+				Rate: rate, Out: c.out,
+			}
+			if f, ok := c.out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+				cfg.Width = func() int {
+					width, _, _ := term.GetSize(int(f.Fd())) // not known: 0
+					return width
+				}
+			}
+			return dev.Watch(ctx, cfg)
 		},
 	}
 	cmd.Flags().IntVar(&rate, "rate", 50, "queries a second to each node, for each name")

@@ -19,7 +19,9 @@ type WatchConfig struct {
 	Token   string
 	Rate    int // queries a second to each node, for each name
 	Out     io.Writer
-	Live    bool // lines that are written over, for a terminal
+
+	// Width is the terminal's, whose lines are then written over; nil: Out is none.
+	Width func() int
 }
 
 const tellEvery = time.Second
@@ -51,13 +53,18 @@ func Watch(ctx context.Context, cfg WatchConfig) error {
 		case <-ctx.Done():
 		case <-again.C:
 			lines := s.Lines()
-			if !cfg.Live {
+			if cfg.Width == nil {
 				at := time.Now().UTC().Format("15:04:05Z")
 				fmt.Fprintf(cfg.Out, "%s  %s\n", at, strings.Join(lines, "\n"+at+"  "))
 				continue
 			}
 			fmt.Fprint(cfg.Out, back)
+			width := cfg.Width()
 			for _, line := range lines {
+				// One that wraps would take two lines and be written over in part.
+				if width > 0 && len(line) > width {
+					line = line[:width]
+				}
 				fmt.Fprintf(cfg.Out, "\x1b[K%s\n", line)
 			}
 			back = fmt.Sprintf("\x1b[%dA", len(lines))
