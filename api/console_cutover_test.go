@@ -178,6 +178,7 @@ func TestOldEvidenceIsNotSignedAndThePageSaysWhatDiffers(t *testing.T) {
 	r := newStatefulRig(t)
 	co := r.proposed()
 	stale := r.filled("alice")
+	stale.Add("waive", "destination_healthy")
 	require.Equal(t, 200, r.post("/v1/clusters/us/drain", `{"reason":"ingress upgrade"}`).status)
 	r.walk() // revises the evidence
 	now := r.store.State().Cutovers["CUT-1"].Digest
