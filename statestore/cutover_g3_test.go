@@ -153,6 +153,9 @@ func TestG3SignedWhenDecidedOrWithdrawnIsRefused(t *testing.T) {
 func TestG3SignatureOfWhoMayNoLongerSignDoesNotCount(t *testing.T) {
 	for name, cmd := range map[string]func(*rig) []Command{
 		"the token is revoked": func(*rig) []Command { return []Command{RevokeToken{ID: "t-bob"}} },
+		"the token has expired": func(*rig) []Command {
+			return []Command{RevokeToken{ID: "t-bob"}, PutToken{ID: "t-bob", User: "bob", Groups: []string{"approver"}, Hash: [32]byte{2}, Root: true, For: time.Second}}
+		},
 		"the role is gone": func(r *rig) []Command {
 			return []Command{ApplySpec{Base: 1, Spec: dbEdited(func(sp *Spec) {
 				sp.Access.Roles["approver"] = &Role{Tokens: []string{"t-ann", "t-cyd"}, Can: []Capability{CanApprove, CanWaive}}
@@ -172,8 +175,16 @@ func TestG3SignatureOfWhoMayNoLongerSignDoesNotCount(t *testing.T) {
 		})
 	}
 
+	// However it came about, two signatures of one person are one.
+	r := proposed(t)
+	r.must(r.sign("ann", waived()...))
+	co := *r.last()
+	co.Signatures = append(co.Signatures[:1:1], co.Signatures[0])
+	require.Equal(t, []string{"ann"}, r.st().Count(&co).People)
+	require.Equal(t, []string{"ann"}, r.st().Count(&co).Waived[GateLag])
+
 	// The waivers of such a signature go with it.
-	r := approved(t)
+	r = approved(t)
 	r.must(RevokeToken{ID: "t-ann"})
 	r.refuses(r.sign("cyd"), ErrBlocked, "lag_within_rpo is not_configured, source_fenced is not_configured")
 	r.must(r.sign("cyd", waived()...))

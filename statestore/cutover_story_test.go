@@ -77,6 +77,17 @@ func statefulStory(t testing.TB) *rig {
 	return r
 }
 
+func TestAbortBeforeItHasBegunUsesNoEpoch(t *testing.T) {
+	r := approved(t)
+	before := r.own()
+	r.must(AbortCutover{ID: "CUT-1", Reason: "eu is back", Signer: as("cyd")})
+	require.Equal(t, Aborted, r.last().Phase)
+	before.Open = ""
+	require.Equal(t, before, r.own())
+	require.Equal(t, map[string]uint64{"db": 1}, r.st().Epochs)
+	r.refuses(r.begin(), ErrDecided, "is aborted")
+}
+
 func TestAGenerationVoidsAndAsksAPerson(t *testing.T) {
 	r := fencing(t)
 	r.must(PutJoinToken{ID: "j", Hash: [32]byte{1}, Role: Voter, For: time.Hour})
