@@ -22,30 +22,30 @@ func (c *Controller) tellCutovers(last, st *statestore.State) {
 			continue // the same object: nothing touched it
 		}
 		if was == nil {
-			c.log.Warn("cutover proposed", append(cutoverOf(st, co), keyKind, string(co.Kind), keyFrom, co.Source, keyTo, co.Destination,
+			c.log.Warn("cutover proposed", append(cutoverOf(st.Index, co), keyKind, string(co.Kind), keyFrom, co.Source, keyTo, co.Destination,
 				keyBy, co.Proposer, keyReason, co.Reason, keyEvidence, co.Digest)...)
 			c.tellBlocked(st, co)
-			was = &statestore.Cutover{Phase: statestore.Proposed, Digest: co.Digest}
+			was = &statestore.Cutover{Digest: co.Digest}
 		}
 		if co.Digest != was.Digest {
-			c.log.Warn("cutover has other evidence", append(cutoverOf(st, co), keyEvidence, co.Digest, keyWas, was.Digest, keyVoided, co.Voided)...)
+			c.log.Warn("cutover has other evidence", append(cutoverOf(st.Index, co), keyEvidence, co.Digest, keyWas, was.Digest, keyVoided, co.Voided)...)
 			c.tellBlocked(st, co)
 		}
 		for _, s := range newSignatures(was, co) {
-			c.log.Info("cutover signed", append(cutoverOf(st, co), keyBy, s.Person, keyHave, len(co.Signatures), keyReason, s.Reason)...)
+			c.log.Info("cutover signed", append(cutoverOf(s.Index, co), keyBy, s.Person, keyHave, len(co.Signatures), keyReason, s.Reason)...)
 		}
 		if co.Reminded > was.Reminded {
-			c.log.Warn("cutover still waits for people", append(cutoverOf(st, co), keyHave, len(co.Signatures))...)
+			c.log.Warn("cutover still waits for people", append(cutoverOf(st.Index, co), keyHave, len(co.Signatures))...)
 		}
-		if co.Phase != was.Phase && co.Phase != statestore.Proposed { // back to it: other evidence, told above
-			c.tellPhase(st, co)
+		for _, step := range newSteps(was, co) {
+			c.tellStep(co, step)
 		}
 	}
 }
 
 // cutoverOf returns the pairs that every line about a cutover has.
-func cutoverOf(st *statestore.State, co *statestore.Cutover) []any {
-	return []any{keyIndex, st.Index, keyCutover, co.ID, keyService, co.Service}
+func cutoverOf(index uint64, co *statestore.Cutover) []any {
+	return []any{keyIndex, index, keyCutover, co.ID, keyService, co.Service}
 }
 
 // newSignatures returns the signatures that came since.
@@ -67,18 +67,26 @@ func (c *Controller) tellBlocked(st *statestore.State, co *statestore.Cutover) {
 		}
 	}
 	if len(gates) > 0 {
-		c.log.Warn("cutover blocked", append(cutoverOf(st, co), keyGates, gates)...)
+		c.log.Warn("cutover blocked", append(cutoverOf(st.Index, co), keyGates, gates)...)
 	}
 }
 
-func (c *Controller) tellPhase(st *statestore.State, co *statestore.Cutover) {
-	level, text := slog.LevelInfo, "cutover "+string(co.Phase)
-	pairs := cutoverOf(st, co)
-	var step statestore.Step
-	if len(co.Steps) > 0 {
-		step = co.Steps[len(co.Steps)-1]
+// newSteps returns the steps that were taken since. Several can be: begun follows
+// approved at once.
+func newSteps(was, co *statestore.Cutover) []statestore.Step {
+	before := uint64(0)
+	for _, s := range was.Steps {
+		before = max(before, s.Index)
 	}
-	switch co.Phase {
+	return slices.DeleteFunc(slices.Clone(co.Steps), func(s statestore.Step) bool { return s.Index <= before })
+}
+
+func (c *Controller) tellStep(co *statestore.Cutover, step statestore.Step) {
+	level, text := slog.LevelInfo, "cutover "+string(step.Phase)
+	pairs := cutoverOf(step.Index, co)
+	switch step.Phase {
+	case statestore.Proposed:
+		return // by itself, or with other evidence, which is told above
 	case statestore.Fencing:
 		text = "cutover begun"
 		pairs = append(pairs, keyEpoch, co.Next)
@@ -115,7 +123,7 @@ func (c *Controller) tellHeldUp(st *statestore.State, t *tenure, held map[string
 		case now-since >= heldUpAfter:
 			held[id] = -1
 			waits, _ := t.waits(st)
-			c.log.Warn("cutover is held up", append(cutoverOf(st, co),
+			c.log.Warn("cutover is held up", append(cutoverOf(st.Index, co),
 				keyMembers, policy.Waiting(st, co, waits.Acknowledged[id]), keyReason, policy.Stuck(st, co))...)
 		default:
 			next = min(next, heldUpAfter-(now-since))

@@ -125,9 +125,6 @@ func BudgetFreeze(st *statestore.State, clusters []string) Proposal {
 // lost returns the clusters that the change takes out of a family, by name. One
 // that is drained leaves because a person said so and is no loss.
 func lost(st *statestore.State, rc statestore.RotationChange, before statestore.Rotation) []string {
-	if ss := st.Services[rc.Service]; ss != nil && ss.Ownership != nil {
-		return nil // its one cluster changes by a cutover only, which people count
-	}
 	var out []string
 	for _, p := range []struct{ now, before statestore.Pool }{{rc.V4, before.V4}, {rc.V6, before.V6}} {
 		for _, s := range p.before.Shares {
