@@ -136,7 +136,8 @@ func (c *Controller) proposeAll(ctx context.Context, ps []policy.Proposal) []err
 func (c *Controller) blocked(ctx context.Context, p policy.Proposal, err error) {
 	var refusal *statestore.Refusal
 	switch {
-	case errors.Is(err, statestore.ErrStale), errors.Is(err, statestore.ErrFrozen):
+	case errors.Is(err, statestore.ErrStale), errors.Is(err, statestore.ErrFrozen),
+		errors.Is(err, statestore.ErrDecided), errors.Is(err, statestore.ErrEvidence):
 		return // ordinary: somebody else was first
 	case errors.Is(err, statestore.ErrBudget):
 		c.metrics.refused(p, "budget")

@@ -1,5 +1,6 @@
 // Package policy judges: which clusters a service should answer with, what a
-// drain or a new spec would do, and what forbids it.
+// drain or a new spec would do, what a cutover rests on and what its next step is,
+// and what forbids any of it.
 //
 // Everything here is a pure function of one statestore.State and its arguments.
 // Equal input gives equal output to the byte: no clock, no chance, no map order.
