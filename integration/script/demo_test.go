@@ -101,11 +101,12 @@ func (d *demo) checkMetrics(t *testing.T) {
 	const file = "../../docs/reference/metrics.md"
 	want, err := os.ReadFile(file)
 	require.NoError(t, err)
-	metrics, got := map[string]string{}, ""
+	got := ""
 	deadline := time.After(metricsDeadline)
 	again := time.NewTicker(500 * time.Millisecond)
 	defer again.Stop()
 	for late := false; !late && (got != string(want) || *update); {
+		metrics := map[string]string{} // anew: what an open cutover has goes with it
 		for _, n := range d.Nodes {
 			resp, err := http.Get(n.API + "/metrics")
 			require.NoError(t, err)
