@@ -7,7 +7,7 @@ PKGS      := ./...
 # Pure packages and consensus also run under the race detector.
 RACE_PKGS := ./health/... ./statestore/... ./policy/... ./routing/... ./consensus/... ./controller/... ./probe/... ./dnsserver/...
 
-.PHONY: help demo build test race check fmt-check fix-fmt vet lint integration bench fuzz clean
+.PHONY: help demo build test race check fmt-check fix-fmt vet lint browser integration bench fuzz clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -36,9 +36,13 @@ fix-fmt: ## let gofumpt mend what fmt-check found
 vet: ## go vet
 	$(GO) vet $(PKGS)
 	$(GO) vet -tags integration ./integration/...
+	$(GO) vet -tags browser ./api
 
 lint: ## staticcheck
-	$(GO) tool -modfile=tools/go.mod staticcheck -tags integration $(PKGS)
+	$(GO) tool -modfile=tools/go.mod staticcheck -tags integration,browser $(PKGS)
+
+browser: ## the console in a real browser (chromium)
+	$(GO) test -tags browser -count=1 -timeout 10m -run '^TestBrowser' ./api
 
 integration: build ## real processes in network namespaces (root; iproute2 and iptables)
 	$(GO) test -tags integration -count=1 -v -timeout 25m ./integration/cluster

@@ -3,9 +3,7 @@
 package api
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
+	"context"
 	"os"
 	"os/exec"
 	"strings"
@@ -13,203 +11,153 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 )
 
-// browser is a real Chromium that is told what to do over a pipe, in its DevTools
-// protocol: messages of JSON, each ended by a zero byte.
+// browserPatience is how long the page may take to show what a test waits for.
+const browserPatience = 15 * time.Second
+
+// browser is a tab of a real Chromium.
 type browser struct {
-	t       testing.TB
-	in      *os.File
-	session string
+	t   testing.TB
+	ctx context.Context // of chromedp: it holds the tab
 
 	mu       sync.Mutex // protects what follows
-	next     int
-	waiting  map[int]chan devtools
-	requests []string // every address that was asked for
-	faults   []string // exceptions, and what the content policy refused
-}
-
-type devtools struct {
-	ID        int             `json:"id,omitempty"`
-	Method    string          `json:"method,omitempty"`
-	Params    json.RawMessage `json:"params,omitempty"`
-	SessionID string          `json:"sessionId,omitempty"`
-	Result    json.RawMessage `json:"result,omitempty"`
-	Error     *struct {
-		Message string `json:"message"`
-	} `json:"error,omitempty"`
+	requests []string   // every address that was asked for
+	faults   []string   // exceptions, and what the content policy refused
 }
 
 // newBrowser starts Chromium with one empty page of that size.
-func newBrowser(t testing.TB, width, height int) *browser {
+func newBrowser(t testing.TB, width, height int64) *browser {
+	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
+		// Whoever builds a release must not take a skipped test for a passed one.
+		require.NotEqual(t, "true", os.Getenv("CI"), "chromium is missing: %v", err)
 		t.Skip("needs chromium")
 	}
-	toRead, in, err := os.Pipe()
-	require.NoError(t, err)
-	out, toWrite, err := os.Pipe()
-	require.NoError(t, err)
-	dir, err := os.MkdirTemp("", "quorate-browser")
-	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), path, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-		"--remote-debugging-pipe", "--user-data-dir="+dir, "about:blank")
-	cmd.ExtraFiles = []*os.File{toRead, toWrite} // 3 and 4, as Chromium wants them
-	cmd.WaitDelay = 5 * time.Second
-	require.NoError(t, cmd.Start())
-	require.NoError(t, toRead.Close())
-	require.NoError(t, toWrite.Close())
-	b := &browser{t: t, in: in, waiting: map[int]chan devtools{}}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		b.read(out)
-	}()
-	t.Cleanup(func() {
-		_ = b.send(devtools{Method: "Browser.close"}) // it may be gone already
-		_ = cmd.Wait()
-		_ = in.Close()
-		_ = out.Close()
-		<-done
-		_ = os.RemoveAll(dir) // its children may still write for a moment
-	})
-	var target struct {
-		TargetID string `json:"targetId"`
-	}
-	b.call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
-	var attached struct {
-		SessionID string `json:"sessionId"`
-	}
-	b.call("Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
-	b.session = attached.SessionID
-	for _, domain := range []string{"Page", "Runtime", "Network", "Log"} {
-		b.call(domain+".enable", nil, nil)
-	}
-	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}, nil)
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU)
+	alloc, stop := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
+	t.Cleanup(stop)
+	ctx, closeTab := chromedp.NewContext(alloc)
+	t.Cleanup(closeTab)
+	b := &browser{t: t, ctx: ctx}
+	require.NoError(t, chromedp.Listen(ctx, b.note))
+	b.do(chromedp.EmulateViewport(width, height))
 	return b
 }
 
-func (b *browser) read(out *os.File) {
-	sc := bufio.NewScanner(out)
-	sc.Buffer(nil, 64<<20)
-	sc.Split(func(data []byte, atEOF bool) (int, []byte, error) {
-		if i := bytes.IndexByte(data, 0); i >= 0 {
-			return i + 1, data[:i], nil
-		}
-		return 0, nil, nil
-	})
-	for sc.Scan() {
-		var m devtools
-		if json.Unmarshal(sc.Bytes(), &m) != nil {
-			continue
-		}
-		b.mu.Lock()
-		if ch := b.waiting[m.ID]; m.ID > 0 && ch != nil {
-			delete(b.waiting, m.ID)
-			ch <- m
-		}
-		b.note(m)
-		b.mu.Unlock()
-	}
-}
-
-// note keeps what a test asks for at its end. b.mu is held.
-func (b *browser) note(m devtools) {
-	var p struct {
-		Request struct {
-			URL string `json:"url"`
-		} `json:"request"`
-		ExceptionDetails struct {
-			Text      string `json:"text"`
-			Exception struct {
-				Description string `json:"description"`
-			} `json:"exception"`
-		} `json:"exceptionDetails"`
-		Entry struct {
-			Level, Text string
-		} `json:"entry"`
-	}
-	_ = json.Unmarshal(m.Params, &p) // other events have other fields
-	switch m.Method {
-	case "Network.requestWillBeSent":
-		b.requests = append(b.requests, p.Request.URL)
-	case "Runtime.exceptionThrown":
-		b.faults = append(b.faults, p.ExceptionDetails.Text+" "+p.ExceptionDetails.Exception.Description)
-	case "Log.entryAdded":
-		if strings.Contains(p.Entry.Text, "Content Security Policy") {
-			b.faults = append(b.faults, p.Entry.Text)
-		}
-	}
-}
-
-func (b *browser) send(m devtools) error {
-	data, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	_, err = b.in.Write(append(data, 0))
-	return err
-}
-
-// call sends a command and decodes what comes back, if result is not nil.
-func (b *browser) call(method string, params, result any) {
-	b.t.Helper()
-	data, err := json.Marshal(params)
-	require.NoError(b.t, err)
-	if params == nil {
-		data = []byte("{}")
-	}
-	ch := make(chan devtools, 1)
+// note keeps what a test asks for at its end.
+func (b *browser) note(event any) {
 	b.mu.Lock()
-	b.next++
-	id := b.next
-	b.waiting[id] = ch
-	err = b.send(devtools{ID: id, Method: method, Params: data, SessionID: b.session})
-	b.mu.Unlock()
-	require.NoError(b.t, err)
-	select {
-	case m := <-ch:
-		require.Nil(b.t, m.Error, "%s: %+v", method, m.Error)
-		if result != nil {
-			require.NoError(b.t, json.Unmarshal(m.Result, result))
+	defer b.mu.Unlock()
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		b.requests = append(b.requests, e.Request.URL)
+	case *runtime.EventExceptionThrown:
+		fault := e.ExceptionDetails.Text
+		if e.ExceptionDetails.Exception != nil {
+			fault += " " + e.ExceptionDetails.Exception.Description
 		}
-	case <-time.After(20 * time.Second):
-		require.FailNow(b.t, "the browser does not answer", method)
+		b.faults = append(b.faults, fault)
+	case *log.EventEntryAdded:
+		if strings.Contains(e.Entry.Text, "Content Security Policy") {
+			b.faults = append(b.faults, e.Entry.Text)
+		}
 	}
+}
+
+// clean asserts that nothing came from elsewhere, and nothing went wrong unseen.
+func (b *browser) clean(r *rig) {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	require.NotEmpty(b.t, b.requests)
+	for _, u := range b.requests {
+		require.True(b.t, strings.HasPrefix(u, r.ts.URL+"/") || u == "about:blank", "a foreign request: %s", u)
+	}
+	require.Empty(b.t, b.faults)
+}
+
+func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, browserPatience)
+	defer cancel()
+	require.NoError(b.t, chromedp.Do(ctx, steps...))
+}
+
+func (b *browser) run(script string) (any, error) {
+	ctx, cancel := context.WithTimeout(b.ctx, browserPatience)
+	defer cancel()
+	return chromedp.Run(ctx, chromedp.Evaluate[any](script, chromedp.EvalAwaitPromise))
 }
 
 // eval returns what a script makes of the page.
 func (b *browser) eval(script string) any {
 	b.t.Helper()
-	var r struct {
-		Result struct {
-			Value any `json:"value"`
-		} `json:"result"`
-		ExceptionDetails *struct {
-			Text string `json:"text"`
-		} `json:"exceptionDetails"`
-	}
-	b.call("Runtime.evaluate", map[string]any{"expression": script, "returnByValue": true, "awaitPromise": true}, &r)
-	require.Nil(b.t, r.ExceptionDetails, script)
-	return r.Result.Value
+	v, err := b.run(script)
+	require.NoError(b.t, err, script)
+	return v
 }
 
-// until waits for a script to be true.
+// text returns what an element says.
+func (b *browser) text(id string) any {
+	b.t.Helper()
+	return b.eval(`document.getElementById("` + id + `").textContent`)
+}
+
+// until waits for a script to be true, whatever is loaded meanwhile.
 func (b *browser) until(script, what string) {
 	b.t.Helper()
-	require.Eventually(b.t, func() bool { return b.eval("!!("+script+")") == true }, 15*time.Second, 50*time.Millisecond, what)
+	require.Eventually(b.t, func() bool {
+		v, err := b.run("!!(" + script + ")")
+		return err == nil && v == true // a page that is being left answers with an error
+	}, browserPatience, 50*time.Millisecond, what)
+}
+
+// load loads a page.
+func (b *browser) load(url string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(url))
 }
 
 // open loads a page and waits for its stream.
 func (b *browser) open(url string) {
 	b.t.Helper()
-	b.call("Page.navigate", map[string]any{"url": url}, nil)
-	b.until(`location.href === "`+url+`" && document.readyState === "complete" && document.getElementById("live").textContent === "live"`, "the page is live: "+url)
+	b.load(url)
+	b.until(`location.href === "`+url+`"`, "the page is there: "+url)
+	b.live()
+}
+
+func (b *browser) live() {
+	b.t.Helper()
+	b.until(`document.readyState === "complete" && document.getElementById("live").textContent === "live"`, "the page is live")
 }
 
 // press types text where the focus is.
 func (b *browser) press(text string) {
 	b.t.Helper()
-	b.call("Input.insertText", map[string]any{"text": text}, nil)
+	_, err := chromedp.Call(b.ctx, input.InsertText, input.InsertTextParams{Text: text})
+	require.NoError(b.t, err)
+}
+
+// key presses a key of package kb.
+func (b *browser) key(key string) {
+	b.t.Helper()
+	b.do(chromedp.KeyEvent(key))
+}
+
+// scheme has the page prefer light or dark.
+func (b *browser) scheme(name string) {
+	b.t.Helper()
+	_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}},
+	})
+	require.NoError(b.t, err)
 }

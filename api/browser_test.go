@@ -3,9 +3,9 @@
 package api
 
 import (
-	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorate/quorate/health"
@@ -23,10 +23,10 @@ func TestBrowserTellsOfANewDecisionWithoutAReload(t *testing.T) {
 	r, b := browserRig(t), newBrowser(t, 1280, 900)
 	b.open(r.ts.URL + "/")
 	b.eval(`window.same = true`)
-	require.Equal(t, "", b.eval(`document.getElementById("alert").textContent`))
+	require.Equal(t, "", b.text("alert"))
 	r.proposed()
 	b.until(`document.querySelector(".decision")`, "the banner appears")
-	require.Equal(t, "Decision needed: CUT-1: orders-db eu to us", b.eval(`document.getElementById("alert").textContent`))
+	require.Equal(t, "Decision needed: CUT-1: orders-db eu to us", b.text("alert"))
 	require.Contains(t, b.eval(`document.title`), "(1) ")
 	require.Equal(t, "/ui/icon/1", b.eval(`document.getElementById("icon").getAttribute("href")`))
 	require.Equal(t, true, b.eval(`window.same`), "it was not loaded anew")
@@ -66,12 +66,12 @@ func TestBrowserKeepsWhatIsTypedAndStopsASignatureOfOldEvidence(t *testing.T) {
 	b.until(`(`+shown+`)("changed")`, "the page says so")
 	kept()
 	require.Equal(t, true, b.eval(`document.querySelector("[data-signs]").disabled`))
-	require.Contains(t, b.eval(`document.getElementById("signatures").textContent`), "1 earlier signature is void")
+	require.Contains(t, b.text("signatures"), "1 earlier signature is void")
 
 	// Look again keeps the reason and says what differs.
 	b.eval(`document.querySelector("[name=look]").click()`)
 	b.until(`document.getElementById("notice")`, "the outcome")
-	require.Contains(t, b.eval(`document.getElementById("notice").textContent`), "destination_healthy: was clean, is blocked")
+	require.Contains(t, b.text("notice"), "destination_healthy: was clean, is blocked")
 	require.Equal(t, "notice", b.eval(`document.activeElement.id`), "an outcome gets the focus")
 	require.Equal(t, "eu power lost", b.eval(`document.getElementById("approve-reason").value`))
 	require.Empty(t, r.store.State().Cutovers["CUT-1"].Signatures)
@@ -88,15 +88,12 @@ func TestBrowserSignsByKeyboardAndWatchesTheMove(t *testing.T) {
 	}
 	b.eval(`document.getElementById("approve-reason").focus()`)
 	b.press("ticket 8812")
-	for _, key := range []string{"Tab"} {
-		b.call("Input.dispatchKeyEvent", map[string]any{"type": "keyDown", "key": key, "code": key, "windowsVirtualKeyCode": 9}, nil)
-		b.call("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": key, "code": key, "windowsVirtualKeyCode": 9}, nil)
-	}
+	b.key(kb.Tab)
 	require.Equal(t, "approve-service", b.eval(`document.activeElement.id`))
 	b.press("orders-db")
-	b.call("Input.dispatchKeyEvent", map[string]any{"type": "keyDown", "key": "Enter", "code": "Enter", "text": "\r", "windowsVirtualKeyCode": 13}, nil)
+	b.key(kb.Enter)
 	b.until(`location.search === "?done=approve" && document.getElementById("notice")`, "signed")
-	require.Contains(t, b.eval(`document.getElementById("notice").textContent`), "signed 2 of 2 as dave")
+	require.Contains(t, b.text("notice"), "signed 2 of 2 as dave")
 	b.until(`document.getElementById("live").textContent === "live"`, "live again")
 	r.walk()
 	b.until(`document.getElementById("head").textContent.includes("under way")`, "it moves")
@@ -115,18 +112,6 @@ func TestBrowserGreysOutWhenTheStreamIsCut(t *testing.T) {
 	r.ts.CloseClientConnections()
 	require.NoError(t, r.ts.Listener.Close())
 	b.until(`document.body.classList.contains("cut")`, "it greys out")
-	require.Regexp(t, `what you see is \d+s old`, b.eval(`document.getElementById("stream").textContent`))
+	require.Regexp(t, `what you see is \d+s old`, b.text("stream"))
 	b.clean(r)
-}
-
-// clean asserts that nothing came from elsewhere, and nothing went wrong unseen.
-func (b *browser) clean(r *rig) {
-	b.t.Helper()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	require.NotEmpty(b.t, b.requests)
-	for _, u := range b.requests {
-		require.True(b.t, strings.HasPrefix(u, r.ts.URL+"/") || u == "about:blank", "a foreign request: %s", u)
-	}
-	require.Empty(b.t, b.faults)
 }
