@@ -197,6 +197,31 @@ func TestG3SignatureOfWhoMayNoLongerSignDoesNotCount(t *testing.T) {
 	r.must(RevokeToken{ID: "t-bob"}, PutToken{ID: "t-bob", User: "bob", Groups: []string{"approver"}, Hash: [32]byte{2}, Root: true})
 	r.must(r.begin())
 
+	// Whoever is no break-glass signer any more has not waived what takes one.
+	r = stateful(t)
+	r.must(r.proposal(Emergency, "us", as("dan")))
+	r.must(r.sign("gil", waived(GateSourceDown)...))
+	signed := r.last()
+	require.Equal(t, []string{"gil"}, r.st().Count(signed).Waived[GateSourceDown])
+	r.must(RevokeToken{ID: "t-gil"})
+	require.Empty(t, r.st().Count(signed).People)
+	r.must(PutToken{ID: "t-gil", User: "gil", Groups: []string{"approver"}, Hash: [32]byte{6}, Root: true})
+	require.Equal(t, []string{"gil"}, r.st().Count(signed).People)
+	require.Equal(t, []string{"gil"}, r.st().Count(signed).Waived[GateLag])
+	require.Empty(t, r.st().Count(signed).Waived[GateSourceDown])
+
+	// A signature that lapsed is replaced, in the new state only.
+	r = proposed(t)
+	r.must(r.sign("bob", waived()...))
+	signed = r.last()
+	r.must(RevokeToken{ID: "t-bob"}, PutToken{ID: "t-bob2", User: "bob", Groups: []string{"approver"}, Hash: [32]byte{2}, Root: true})
+	again := r.sign("bob", waived()...)
+	again.Signer.Token = "t-bob2"
+	r.must(again)
+	require.Equal(t, "t-bob", signed.Signatures[0].Token)
+	require.Equal(t, "t-bob2", r.last().Signatures[0].Token)
+	require.Equal(t, 1, r.last().Voided)
+
 	// Enough signatures again once a right came back: one of those people says so.
 	r = proposed(t)
 	r.must(r.sign("bob", waived()...))

@@ -66,6 +66,11 @@ func TestCutoverRefusals(t *testing.T) {
 		{"propose: by a viewer", stateful, propose(Planned, "us", "eve", plain), ErrForbidden, "eve may not propose"},
 		{"propose: by nobody with a token", stateful, propose(Planned, "us", "", func(c *ProposeCutover) { c.Signer = Signer{Token: "t-dan", Via: ViaToken} }), ErrInvalid, "must have a name"},
 		{"propose: a planned one by automation", stateful, propose(Planned, "us", "", plain), ErrForbidden, "automation proposes emergencies only"},
+		{"propose: by automation that is frozen", stateful, func(r *rig) Command {
+			r.dbSide("eu", health.Down)
+			r.must(FreezeService{Reason: "audit"})
+			return r.proposal(Emergency, "us", Signer{})
+		}, ErrFrozen, "automation is frozen by ann: audit"},
 		{"propose: a second one", proposed, propose(Planned, "us", "dan", plain), ErrBlocked, "no_other_cutover: CUT-1"},
 		{"propose: stale facts", stateful, propose(Planned, "us", "dan", func(c *ProposeCutover) { c.Evidence.SourceSide = health.Down }), ErrStale, "source side: was down, is up"},
 		{"propose: another epoch", stateful, propose(Planned, "us", "dan", func(c *ProposeCutover) { c.Evidence.Epoch++ }), ErrStale, "epoch: was 2, is 1"},

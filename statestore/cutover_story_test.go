@@ -88,6 +88,43 @@ func TestAbortBeforeItHasBegunUsesNoEpoch(t *testing.T) {
 	r.refuses(r.begin(), ErrDecided, "is aborted")
 }
 
+// Log time stands still on a quiet log, so the leader must tick while people wait
+// for something that log time decides.
+func TestDeadlinesOfAStatefulService(t *testing.T) {
+	r := moved(t, func(sp *Spec) { sp.Services["db"].Stateful.Failback.HealthyFor = Duration(time.Minute) })
+	require.True(t, r.st().Deadlines(), "the cool-down")
+	require.NoError(t, r.doMeta(Tick{}, Meta{Elapsed: 10 * time.Second}))
+	require.False(t, r.st().Deadlines(), "nothing to wait for while the preferred side is down")
+	r.dbSide("eu", health.Up)
+	require.True(t, r.st().Deadlines(), "a failback needs it to be up for a while")
+	require.NoError(t, r.doMeta(Tick{}, Meta{Elapsed: time.Minute}))
+	require.False(t, r.st().Deadlines())
+	r.must(r.proposal(Back, "eu", as("dan")))
+	require.True(t, r.st().Deadlines(), "an open cutover expires")
+	r.must(RejectCutover{ID: "CUT-2", Reason: "no", Signer: as("ann")})
+	r.dbSide("us", health.Down)
+	require.True(t, r.st().Deadlines(), "the active side is down")
+}
+
+// What one store appends to a cutover is not seen by another that began at the
+// same state.
+func TestTwoStoresFromOneStateShareNoStepOfACutover(t *testing.T) {
+	base := proposed(t)
+	base.must(base.sign("ann", waived()...))
+	a, b := forked(t, base), forked(t, base)
+	for round, r := range []*rig{a, b, a, b} {
+		if round < 2 {
+			r.must(r.sign([]string{"bob", "cyd"}[round]))
+			continue
+		}
+		r.must(AbortCutover{ID: "CUT-1", Reason: "x", Signer: as([]string{"bob", "cyd"}[round-2])})
+	}
+	for name, r := range map[string]*rig{"bob": a, "cyd": b} {
+		require.Equal(t, []string{Automation, name, name}, []string{r.last().Steps[0].By, r.last().Steps[1].By, r.last().Steps[2].By})
+		require.Equal(t, name, r.last().Signatures[1].User)
+	}
+}
+
 func TestAGenerationVoidsAndAsksAPerson(t *testing.T) {
 	r := fencing(t)
 	r.must(PutJoinToken{ID: "j", Hash: [32]byte{1}, Role: Voter, For: time.Hour})

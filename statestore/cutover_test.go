@@ -382,17 +382,17 @@ func TestOldCutoversAreForgottenAndTheCurrentOneIsNot(t *testing.T) {
 		id := fmt.Sprintf("CUT-%d", n)
 		st.Cutovers[id] = &Cutover{ID: id, Service: "db", Phase: Rejected}
 	}
+	// CUT-1 made the current epoch; CUT-3, of another service, is still open.
+	st.Cutovers["CUT-3"] = &Cutover{ID: "CUT-3", Service: "other", Phase: Proposed}
+	st.CutoverSeq = maxEndedCutovers + 5
 	r.store, r.term = NewStoreAt(&st), 1
 	old := r.st().Cutovers
-	// CUT-1 made the current epoch, and an open one counts for nothing.
-	open := *r.st()
-	open.CutoverSeq = maxEndedCutovers + 5
-	r.store = NewStoreAt(&open)
 	r.must(r.proposal(Planned, "eu", as("dan")))
 	require.Len(t, r.st().Cutovers, len(old)+1)
 	r.must(RejectCutover{ID: r.last().ID, Reason: "no", Signer: as("ann")})
-	require.Len(t, r.st().Cutovers, maxEndedCutovers+1)
+	require.Len(t, r.st().Cutovers, maxEndedCutovers+2)
 	require.NotNil(t, r.st().Cutovers["CUT-1"])
+	require.NotNil(t, r.st().Cutovers["CUT-3"])
 	require.Nil(t, r.st().Cutovers["CUT-6"])
 	require.NotNil(t, r.st().Cutovers["CUT-7"])
 	require.NotNil(t, old["CUT-2"], "older states keep theirs")
