@@ -195,7 +195,7 @@ func (c *cli) initNode(f *fresh, user string) error {
 		return err
 	}
 	token, id, hash := api.NewToken()
-	seed := node.Seed{Installation: installation, Token: &statestore.PutToken{ID: id, User: user, Groups: []string{"admin"}, Hash: hash, Root: true}}
+	seed := node.Seed{Installation: installation, Token: &statestore.PutToken{ID: id, User: user, Groups: []string{"admin", "approver"}, Hash: hash, Root: true}}
 	if err := node.WriteSeed(cfg.DataDir, seed); err != nil {
 		return err
 	}

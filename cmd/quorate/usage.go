@@ -124,7 +124,8 @@ func listOf(text string) string {
 }
 
 // flagOf returns the flag or argument that a pointer into a request comes from:
-// "/services/0" and "?client" are what was given as --services and --client.
+// "/services/0" and "?client" are what was given as --services and --client. It is
+// "" for what no flag or argument gave.
 func flagOf(cmd *cobra.Command, pointer string) string {
 	name, _, _ := strings.Cut(strings.TrimLeft(pointer, "/?"), "/")
 	if pointer == "" || pointer[0] != '/' && pointer[0] != '?' {
@@ -139,7 +140,7 @@ func flagOf(cmd *cobra.Command, pointer string) string {
 	case strings.Contains(cmd.Use, strings.ToUpper(name)):
 		return strings.ToUpper(name)
 	}
-	return pointer
+	return "" // the verb itself chose it
 }
 
 // count returns "1 error", "2 errors".
