@@ -32,6 +32,10 @@ type Move struct {
 	// Automatic says that nobody asked for it: the cool-down holds then for an
 	// emergency too.
 	Automatic bool
+
+	// Waited is for how long the leader itself has seen the source unwell; zero for
+	// whoever does not lead.
+	Waited time.Duration
 }
 
 // moveOf returns what a cutover moves.

@@ -91,7 +91,7 @@ func judge(st *statestore.State, m Move) []Gate {
 		gates = append(gates, Gate{Name: name, Class: class, Age: max(age, 0), Why: fmt.Sprintf(format, args...)})
 	}
 	if m.Kind == statestore.Emergency {
-		gates = append(gates, sourceDown(st, m.Service, own.Active))
+		gates = append(gates, sourceDown(st, m, own.Active))
 	}
 	gates = append(gates, destinationHealthy(st, m, svc.Stateful.Failback.HealthyFor.D()))
 	add(statestore.GateLag, statestore.NotConfigured, 0, "no lag is measured: nobody knows how much %s is behind %s", m.To, own.Active)
@@ -115,10 +115,10 @@ func judge(st *statestore.State, m Move) []Gate {
 }
 
 // sourceDown judges whether a quorum says that the source is down.
-func sourceDown(st *statestore.State, service, source string) Gate {
+func sourceDown(st *statestore.State, m Move, source string) Gate {
 	g := Gate{Name: statestore.GateSourceDown, Class: statestore.Blocked}
-	side := st.SideOf(service, source)
-	at, j, ok := tellingTarget(st, service, source)
+	side := st.SideOf(m.Service, source)
+	at, j, ok := tellingTarget(st, m.Service, source)
 	if !ok {
 		g.Why = source + " has no endpoint that is probed"
 		return g
@@ -127,7 +127,7 @@ func sourceDown(st *statestore.State, service, source string) Gate {
 	switch {
 	case side == health.Down:
 		g.Class = statestore.Clean
-		g.Age = max(st.Now.Sub(at.Since), 0)
+		g.Age = max(st.Now.Sub(at.Since), m.Waited) // log time stands still on a quiet log
 		g.Why = fmt.Sprintf("%s is down by %d of %d regions for %s", source, j.Down, j.Eligible, round(g.Age))
 	case at.Mark == health.Contested:
 		g.Why = fmt.Sprintf("%s is contested: %d of %d regions say up, %d down, down needs %d", source, j.Up, j.Eligible, j.Down, j.Need.Down)

@@ -64,7 +64,7 @@ func propose(st *statestore.State, service string, own *statestore.Ownership, wa
 	if _, frozen := st.Frozen(service); frozen {
 		return nil, ""
 	}
-	m := Move{Service: service, Kind: statestore.Emergency}
+	m := Move{Service: service, Kind: statestore.Emergency, Waited: waited}
 	cmd, gates, blockers := Propose(st, m, statestore.Signer{})
 	if len(blockers) > 0 || denied(st, service, own, stateful.Cooldown.D()) {
 		return nil, ""

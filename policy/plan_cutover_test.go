@@ -95,7 +95,7 @@ func TestWhenAutomationProposes(t *testing.T) {
 			require.True(t, is, "%#v", plan[0])
 			require.Equal(t, statestore.Emergency, cmd.As)
 			require.Zero(t, cmd.Signer)
-			require.NotEmpty(t, cmd.Reason)
+			require.Contains(t, cmd.Reason, " is ", "which side, and how it is")
 			w.do(cmd)
 			require.Equal(t, Automation, w.open().Proposer)
 			require.Empty(t, w.planned(tt.waits), "one is enough")
@@ -125,6 +125,7 @@ func TestAutomationChoosesTheFirstHealthyCandidate(t *testing.T) {
 			require.Equal(t, tt.to, w.open().Destination)
 			require.Equal(t, tt.class, w.open().Evidence.Class(statestore.GateDestination))
 			require.Equal(t, Automation, w.open().Person)
+			require.Equal(t, "eu is down by 3 of 3 regions for 1m0s", w.open().Reason, "by the leader's clock, not the log's")
 		})
 	}
 }
@@ -311,6 +312,29 @@ func TestAMemberThatDoesNotAcknowledgeIsNamedByPeople(t *testing.T) {
 		})
 	}
 	w.step(statestore.KindPublishCutover, two)
+}
+
+// Once begun it would leave the name dark until that member is back.
+func TestAnApprovedCutoverWaitsForAMemberThatIsNotHeard(t *testing.T) {
+	w := dbWorld(t)
+	w.all(health.Down, "eu")
+	w.propose(statestore.Emergency, "us")
+	w.sign(person("bob"))
+	w.sign(person("carol"))
+	require.Equal(t, statestore.Approved, w.open().Phase)
+	require.Empty(t, w.planned(Waits{Unheard: []string{"eu-1"}}))
+
+	w.silent("eu-1") // it stays away: people have to know of it
+	w.step(statestore.KindReviseCutover, Waits{Unheard: []string{"eu-1"}})
+	require.Equal(t, []string{"eu-1"}, w.open().Evidence.Unacknowledged)
+	require.Equal(t, statestore.Proposed, w.open().Phase)
+	for _, who := range []string{"bob", "carol"} {
+		w.do(statestore.ApproveCutover{
+			ID: "CUT-1", Evidence: w.open().Digest, Reason: "its power is off", Signer: person(who),
+			Waivers: []statestore.Waiver{{Gate: statestore.GateLag}, {Gate: statestore.GateFenced}, {Gate: statestore.GateNodesAcknowledged}},
+		})
+	}
+	w.step(statestore.KindBeginCutover, Waits{Unheard: []string{"eu-1"}})
 }
 
 func TestAMemberThatWasSilentWhenPeopleSignedIsNotWaitedFor(t *testing.T) {
