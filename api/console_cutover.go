@@ -46,6 +46,12 @@ func (s *Server) consoleCutoverRoutes(mux *http.ServeMux) {
 		w.WriteHeader(status)
 		return s.console.Propose(w, p)
 	}))
+	mux.HandleFunc("GET /cutovers/services/{service}/active", s.page(func(w http.ResponseWriter, r *http.Request, c *call) error {
+		p, status := s.confirmPage(r, c, r.PathValue("service"), "", nil)
+		w.WriteHeader(status)
+		return s.console.Confirm(w, p)
+	}))
+	mux.HandleFunc("POST /cutovers/services/{service}/active", s.confirmForm)
 	mux.HandleFunc("POST /cutovers", s.proposeForm)
 	mux.HandleFunc("POST /cutovers/{id}/approve", s.approveForm)
 	mux.HandleFunc("POST /cutovers/{id}/reject", s.endForm("reject"))

@@ -160,6 +160,9 @@ func serviceRow(c *call, svc apitype.ServiceSummary) console.ServiceRow {
 	if mayMove(c, svc) {
 		row.Move = "/cutovers/new?service=" + svc.Name
 	}
+	if mayConfirm(c, svc) {
+		row.Confirm = confirmPath(svc.Name)
+	}
 	return row
 }
 

@@ -90,6 +90,8 @@ type ServiceRow struct {
 	Held  string   // that a stateful service's active side is down, and what of it
 	Move  string   // where a cutover of it is proposed; empty: not by this person, or not now
 	Notes []string // those that are not shown in a way of their own
+
+	Confirm string // where its active side is named after a recovery; empty: by somebody else, or no need
 }
 
 // Matrix is who sees which cluster how.

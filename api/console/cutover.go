@@ -57,7 +57,20 @@ type ProposePage struct {
 	May      string
 }
 
-// Choice is a cluster that a service could move to.
+// ConfirmPage is the form that names the active side of a service after a recovery.
+type ConfirmPage struct {
+	Frame
+	Service    string
+	Generation uint64
+	Last       string   // what the recovered state holds for active
+	Clusters   []Choice // empty: there is nothing to confirm; Notice says why
+	Active     string   // as chosen
+	Notice     *Notice
+	Confirm    *Form // nil: not by this person, or not now
+	May        string
+}
+
+// Choice is a cluster that a service could be answered with.
 type Choice struct {
 	Name, Region string
 	State        State
@@ -203,6 +216,9 @@ func (c *Console) CutoverFragment(w io.Writer, p CutoverPage) error {
 
 // Propose writes the form of a new cutover.
 func (c *Console) Propose(w io.Writer, p ProposePage) error { return c.render(w, "propose-page", p) }
+
+// Confirm writes the form that names an active side.
+func (c *Console) Confirm(w io.Writer, p ConfirmPage) error { return c.render(w, "confirm-page", p) }
 
 // Message writes a page that only tells an outcome.
 func (c *Console) Message(w io.Writer, m Message) error { return c.render(w, "message-page", m) }
