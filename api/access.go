@@ -119,7 +119,7 @@ func (s *Server) createToken(ctx context.Context, in *tokenInput) (*output[apity
 	res, err := s.propose(ctx, c, func(st *statestore.State) (statestore.Command, error) {
 		return statestore.PutToken{
 			ID: id, User: req.User, Groups: orEmpty(req.Groups), Hash: hash, For: length, Sources: sources,
-			Root: c.p.Via == statestore.ViaSocket, Person: st.Person(c.p),
+			Root: c.p.Via == statestore.ViaSocket, Person: st.Person(c.p), Makers: st.Makers(c.p),
 		}, nil
 	})
 	if err != nil {

@@ -42,7 +42,7 @@ func (c PutToken) apply(st *State, at entry) (record, error) {
 	expires := until(at.now, c.For)
 	st.Tokens = with(tokens, c.ID, &Token{
 		ID: c.ID, User: c.User, Groups: c.Groups, Hash: c.Hash, Minter: cmp.Or(c.Person, at.meta.Actor), Root: c.Root,
-		At: at.now, Expires: expires, Sources: c.Sources,
+		Makers: c.Makers, At: at.now, Expires: expires, Sources: c.Sources,
 	})
 	return record{
 		kind: "token.created", subject: "tokens/" + c.ID, text: fmt.Sprintf("token %s for %s created", c.ID, c.User),

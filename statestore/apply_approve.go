@@ -18,28 +18,28 @@ func (c ApproveCutover) apply(st *State, at entry) (record, error) {
 	if err := st.undecided(co, at); err != nil {
 		return record{}, err
 	}
-	person, breakGlass, err := st.signer(co, c.Signer)
+	by, err := st.signer(co, c.Signer)
 	if err != nil {
 		return record{}, err
 	}
 	before := st.Count(co)
 	// With enough signatures of people who have only lately got their right back,
 	// it takes one of them to say that it is approved.
-	if slices.Contains(before.People, person) && !before.Approved() {
-		return record{}, signedAlready(co, c.Signer, person)
+	if signedBy(st.counted(co), by) && !before.Approved() {
+		return record{}, signedAlready(co, by)
 	}
 	if err := st.checkSigned(co, c.Evidence); err != nil {
 		return record{}, err
 	}
-	waivers, err := c.waivers(st, co, breakGlass, before)
+	waivers, err := c.waivers(st, co, by.BreakGlass, before)
 	if err != nil {
 		return record{}, err
 	}
 	next := *co
 	// A signature that no longer counts makes room for its person's new one.
-	next.Signatures = slices.DeleteFunc(slices.Clone(co.Signatures), func(s Signature) bool { return s.Person == person })
+	next.Signatures = slices.DeleteFunc(slices.Clone(co.Signatures), by.sharesPerson)
 	next.Voided += len(co.Signatures) - len(next.Signatures)
-	next.Signatures = append(next.Signatures, c.signature(at, person, breakGlass, waivers))
+	next.Signatures = append(next.Signatures, c.signature(at, by, waivers))
 	n := st.Count(&next)
 	kind, text := "cutover.signed", fmt.Sprintf("%s signed, %d of %d", c.Signer.User, len(n.People), n.Required)
 	signed := &next
@@ -50,19 +50,17 @@ func (c ApproveCutover) apply(st *State, at entry) (record, error) {
 		text += fmt.Sprintf("; %s need more people to waive", gateList(n.Lacking))
 	}
 	st.put(signed)
-	d := signed.detail().by(c.Signer, person)
-	d.Waivers, d.BreakGlass, d.Reason, d.Have, d.Required = waivers, breakGlass, c.Reason, len(n.People), n.Required
+	d := signed.detail().by(c.Signer, by.Person)
+	d.Waivers, d.BreakGlass, d.Reason, d.Have, d.Required = waivers, by.BreakGlass, c.Reason, len(n.People), n.Required
 	if n.Approved() {
 		d.Evidence = &signed.Evidence
 	}
 	return signed.record(kind, withReason(fmt.Sprintf("%s: %s", signed.title(), text), c.Reason), d), nil
 }
 
-func (c ApproveCutover) signature(at entry, person string, breakGlass bool, waivers []Waiver) Signature {
-	return Signature{
-		Signer: c.Signer, Person: person, Evidence: c.Evidence, Waivers: waivers, Reason: c.Reason,
-		BreakGlass: breakGlass, At: at.now, Index: at.index,
-	}
+func (c ApproveCutover) signature(at entry, by Signature, waivers []Waiver) Signature {
+	by.Evidence, by.Waivers, by.Reason, by.At, by.Index = c.Evidence, waivers, c.Reason, at.now, at.index
+	return by
 }
 
 // undecided refuses what comes too late for a cutover that could still be signed
@@ -94,24 +92,24 @@ func decidedAs(p CutoverPhase) string {
 	return string(p)
 }
 
-// signer returns who the signer counts as, or why they may not sign.
-func (st *State) signer(co *Cutover, s Signer) (person string, breakGlass bool, err error) {
+// signer returns a signature of the signer, of nothing yet, or why they may not sign.
+func (st *State) signer(co *Cutover, s Signer) (Signature, error) {
+	by := st.signed(s)
 	if s.User == "" {
-		return "", false, refuse(ErrForbidden, "%s: only a person may sign", co.title())
+		return by, refuse(ErrForbidden, "%s: only a person may sign", co.title())
 	}
-	breakGlass, err = st.MaySign(s, co.Service)
-	if err != nil {
-		return "", false, err
+	var err error
+	if by.BreakGlass, err = st.MaySign(s, co.Service); err != nil {
+		return by, err
 	}
-	person = st.Person(s)
-	if person == co.Person && !st.approvalPolicy(co.Service).ProposerMayApprove {
-		return "", false, refuse(ErrSelfApproval, "%s: %s proposed it and may not approve it; another approver must sign", co.title(), countsAs(s.User, person))
+	if st.Proposed(co, s) && !st.approvalPolicy(co.Service).ProposerMayApprove {
+		return by, refuse(ErrSelfApproval, "%s: %s proposed it and may not approve it; another approver must sign", co.title(), countsAs(s.User, by.Person))
 	}
-	return person, breakGlass, nil
+	return by, nil
 }
 
-func signedAlready(co *Cutover, s Signer, person string) error {
-	return refuse(ErrSigned, "%s: %s has signed already; another person must sign", co.title(), countsAs(s.User, person))
+func signedAlready(co *Cutover, by Signature) error {
+	return refuse(ErrSigned, "%s: %s has signed already; another person must sign", co.title(), countsAs(by.User, by.Person))
 }
 
 // countsAs names a user together with the person they count as.
@@ -207,7 +205,7 @@ func (c ApproveCutover) waive(st *State, co *Cutover, at entry) (record, error) 
 	if len(c.Waivers) == 0 {
 		return record{}, refuse(ErrDecided, "%s: was approved and has begun; a signature can only waive what holds it up now", co.title())
 	}
-	person, breakGlass, err := st.signer(co, c.Signer)
+	by, err := st.signer(co, c.Signer)
 	if err != nil {
 		return record{}, err
 	}
@@ -222,17 +220,17 @@ func (c ApproveCutover) waive(st *State, co *Cutover, at entry) (record, error) 
 			return record{}, err
 		}
 	}
-	if err := st.mayWaive(co, c.Signer, c.Waivers, breakGlass); err != nil {
+	if err := st.mayWaive(co, c.Signer, c.Waivers, by.BreakGlass); err != nil {
 		return record{}, err
 	}
-	if !slices.ContainsFunc(c.Waivers, func(w Waiver) bool { return co.newlyWaived(w, person) }) {
-		return record{}, refuse(ErrSigned, "%s: %s has waived that already; another person must", co.title(), countsAs(c.Signer.User, person))
+	if !slices.ContainsFunc(c.Waivers, func(w Waiver) bool { return st.newlyWaived(co, w, by) }) {
+		return record{}, refuse(ErrSigned, "%s: %s has waived that already; another person must", co.title(), countsAs(by.User, by.Person))
 	}
 	next := *co
-	next.Waived = append(slices.Clip(co.Waived), c.signature(at, person, breakGlass, slices.Clone(c.Waivers)))
+	next.Waived = append(slices.Clip(co.Waived), c.signature(at, by, slices.Clone(c.Waivers)))
 	st.put(&next)
-	d := next.detail().by(c.Signer, person)
-	d.Waivers, d.BreakGlass, d.Reason = c.Waivers, breakGlass, c.Reason
+	d := next.detail().by(c.Signer, by.Person)
+	d.Waivers, d.BreakGlass, d.Reason = c.Waivers, by.BreakGlass, c.Reason
 	var what []string
 	for _, w := range c.Waivers {
 		what = append(what, strings.TrimSuffix(string(w.Gate)+" of "+strings.Join(w.Nodes, ", "), " of "))
@@ -269,14 +267,8 @@ func (st *State) checkLateWaiver(co *Cutover, w Waiver) error {
 }
 
 // newlyWaived reports whether the waiver covers what the person has not waived yet.
-func (co *Cutover) newlyWaived(w Waiver, person string) bool {
-	covered := func(node string) bool {
-		return slices.ContainsFunc(co.Waived, func(s Signature) bool {
-			return s.Person == person && slices.ContainsFunc(s.Waivers, func(old Waiver) bool {
-				return old.Gate == w.Gate && (node == "" || slices.Contains(old.Nodes, node))
-			})
-		})
-	}
+func (st *State) newlyWaived(co *Cutover, w Waiver, by Signature) bool {
+	covered := func(member string) bool { return signedBy(st.Waivers(co, w.Gate, member), by) }
 	if w.Gate != GateNodesAcknowledged {
 		return !covered("")
 	}

@@ -10,8 +10,10 @@ import (
 
 func (c ProposeCutover) apply(st *State, at entry) (record, error) {
 	by, person := Automation, Automation
+	var makers []string
 	if c.Signer.User != "" {
-		by, person = c.Signer.User, st.Person(c.Signer)
+		signed := st.signed(c.Signer)
+		by, person, makers = c.Signer.User, signed.Person, signed.Makers
 	}
 	if err := c.allowed(st); err != nil {
 		return record{}, err
@@ -33,7 +35,7 @@ func (c ProposeCutover) apply(st *State, at entry) (record, error) {
 	co := &Cutover{
 		ID: fmt.Sprintf("%s%d", cutoverPrefix, st.CutoverSeq), Service: c.Service, Kind: c.As,
 		Source: facts.Source, Destination: facts.Destination, Epoch: facts.Epoch, Generation: facts.Generation,
-		Proposer: by, Person: person, Reason: c.Reason, At: at.now,
+		Proposer: by, Person: person, Makers: makers, Reason: c.Reason, At: at.now,
 		Expires:  at.now.Add(st.approvalPolicy(c.Service).TTL.D()),
 		Evidence: c.Evidence.normal(), Digest: c.Evidence.Digest(),
 	}

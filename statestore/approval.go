@@ -44,15 +44,11 @@ func (n Count) Approved() bool { return len(n.People) >= n.Required && len(n.Lac
 func (st *State) Count(co *Cutover) Count {
 	policy := st.approvalPolicy(co.Service)
 	n := Count{Required: max(policy.Required, 1), Waived: map[Gate][]string{}}
-	for _, s := range co.Signatures {
-		breakGlass, err := st.MaySign(s.Signer, co.Service)
-		if err != nil || slices.Contains(n.People, s.Person) {
-			continue
-		}
+	for _, s := range st.counted(co) {
 		n.People = append(n.People, s.Person)
 		mayWaive := st.Can(s.Signer, CanWaive, co.Service)
 		for _, w := range s.Waivers {
-			if mayWaive && (w.Gate != GateSourceDown || breakGlass) {
+			if mayWaive && (w.Gate != GateSourceDown || s.BreakGlass) {
 				n.Waived[w.Gate] = append(n.Waived[w.Gate], s.Person)
 			}
 		}
@@ -63,6 +59,40 @@ func (st *State) Count(co *Cutover) Count {
 		}
 	}
 	return n
+}
+
+// counted returns the signatures that count, in order of signing: each by somebody
+// who may sign now, and no two by one person.
+func (st *State) counted(co *Cutover) []Signature {
+	var counted []Signature
+	for _, s := range co.Signatures {
+		breakGlass, err := st.MaySign(s.Signer, co.Service)
+		if err != nil || signedBy(counted, s) {
+			continue
+		}
+		s.BreakGlass = breakGlass
+		counted = append(counted, s)
+	}
+	return counted
+}
+
+// Waivers returns the signatures made since the cutover began that waive the gate,
+// in order: each by somebody who may do so now, and no two by one person. A member
+// narrows it to waivers that name it.
+func (st *State) Waivers(co *Cutover, g Gate, member string) []Signature {
+	var counted []Signature
+	for _, s := range co.Waived {
+		waives := slices.ContainsFunc(s.Waivers, func(w Waiver) bool {
+			return w.Gate == g && (member == "" || slices.Contains(w.Nodes, member))
+		})
+		if !waives || signedBy(counted, s) || !st.Can(s.Signer, CanWaive, co.Service) {
+			continue
+		}
+		if _, err := st.MaySign(s.Signer, co.Service); err == nil {
+			counted = append(counted, s)
+		}
+	}
+	return counted
 }
 
 // approvalPolicy returns the service's policy; the zero policy for a service that
@@ -78,23 +108,11 @@ func (st *State) approvalPolicy(service string) ApprovalPolicy {
 // all that have not acknowledged, were not named in the evidence that people
 // signed, and whom not enough people have named since.
 func (st *State) Waiting(co *Cutover, acknowledged []string) []string {
-	named := map[string][]string{} // member -> people
-	for _, s := range co.Waived {
-		for _, w := range s.Waivers {
-			if w.Gate != GateNodesAcknowledged {
-				continue
-			}
-			for _, node := range w.Nodes {
-				if !slices.Contains(named[node], s.Person) {
-					named[node] = append(named[node], s.Person)
-				}
-			}
-		}
-	}
 	need := NeedWaivers(st.approvalPolicy(co.Service), GateNodesAcknowledged, Blocked)
 	var waiting []string
 	for _, name := range sortedKeys(st.Members) {
-		if !slices.Contains(acknowledged, name) && !slices.Contains(co.Evidence.Unacknowledged, name) && len(named[name]) < need {
+		if !slices.Contains(acknowledged, name) && !slices.Contains(co.Evidence.Unacknowledged, name) &&
+			len(st.Waivers(co, GateNodesAcknowledged, name)) < need {
 			waiting = append(waiting, name)
 		}
 	}
@@ -116,14 +134,5 @@ func (st *State) DestinationHolds(co *Cutover) bool {
 	if co.Evidence.Class(GateDestination) != Clean && side == co.Evidence.DestinationSide {
 		return true
 	}
-	need := NeedWaivers(st.approvalPolicy(co.Service), GateDestination, Blocked)
-	var people []string
-	for _, s := range co.Waived {
-		for _, w := range s.Waivers {
-			if w.Gate == GateDestination && !slices.Contains(people, s.Person) {
-				people = append(people, s.Person)
-			}
-		}
-	}
-	return len(people) >= need
+	return len(st.Waivers(co, GateDestination, "")) >= NeedWaivers(st.approvalPolicy(co.Service), GateDestination, Blocked)
 }

@@ -187,9 +187,10 @@ type PutToken struct {
 
 	// Root says that it is made at the local socket or by init. Any other token
 	// counts as Person where signatures must be of distinct people: who made it,
-	// or who that one counts as.
-	Root   bool   `json:"root,omitempty"`
-	Person string `json:"person,omitempty"`
+	// or who that one counts as. Makers are all who may know it: State.Makers.
+	Root   bool     `json:"root,omitempty"`
+	Person string   `json:"person,omitempty"`
+	Makers []string `json:"makers,omitempty"`
 }
 
 // RevokeToken removes a bearer token.

@@ -134,7 +134,8 @@ type Signer struct {
 // Signature is one person's approval of one evidence.
 type Signature struct {
 	Signer
-	Person     string    `json:"person"` // who it counts as: see State.Person
+	Person     string    `json:"person"`           // who it counts as: see State.Person
+	Makers     []string  `json:"makers,omitempty"` // who else may have made it: see Token.Makers
 	Evidence   string    `json:"evidence"`
 	Waivers    []Waiver  `json:"waivers,omitempty"`
 	Reason     string    `json:"reason"`
@@ -167,8 +168,9 @@ type Cutover struct {
 	Phase       CutoverPhase `json:"phase"`
 	Version     uint64       `json:"version"` // of State.Versions; changes with every change of it
 
-	Proposer string    `json:"proposer"` // user, or "automation"
-	Person   string    `json:"person"`   // who the proposer counts as
+	Proposer string    `json:"proposer"`         // user, or "automation"
+	Person   string    `json:"person"`           // who the proposer counts as
+	Makers   []string  `json:"makers,omitempty"` // who else may have proposed it: see Token.Makers
 	Reason   string    `json:"reason"`
 	At       time.Time `json:"at"`      // log time
 	Expires  time.Time `json:"expires"` // log time; judged when entries apply

@@ -33,6 +33,63 @@ func (st *State) Person(s Signer) string {
 	return t.Minter
 }
 
+// Makers returns the users of whose tokens one is that the signer makes: their own,
+// and those that the token they use was made with. Each of them may know its secret.
+// What is made at the local socket has none.
+func (st *State) Makers(s Signer) []string {
+	if s.Via == ViaSocket {
+		return nil
+	}
+	makers := []string{s.User}
+	if t, ok := st.Tokens[s.Token]; ok && !t.Root {
+		makers = append(makers, t.Makers...)
+	}
+	slices.Sort(makers)
+	return slices.Compact(makers)
+}
+
+// signed returns a signature of the signer, of nothing yet.
+func (st *State) signed(s Signer) Signature {
+	by := Signature{Signer: s, Person: st.Person(s)}
+	if t, ok := st.Tokens[s.Token]; ok && !t.Root {
+		by.Makers = t.Makers
+	}
+	return by
+}
+
+// names are all names of people who may have made the signature.
+func (s Signature) names() []string { return append([]string{s.User, s.Person}, s.Makers...) }
+
+// sharesPerson reports whether one person may have made both signatures. That they
+// count as different people is not enough: a user with tokens of two makers would
+// sign for both.
+func (s Signature) sharesPerson(o Signature) bool {
+	names := o.names()
+	return slices.ContainsFunc(s.names(), func(n string) bool { return slices.Contains(names, n) })
+}
+
+// signedBy reports whether one of the signatures may be by the same person.
+func signedBy(signatures []Signature, by Signature) bool {
+	return slices.ContainsFunc(signatures, by.sharesPerson)
+}
+
+// Proposed reports whether the signer may be the person who proposed the cutover.
+func (st *State) Proposed(co *Cutover, s Signer) bool {
+	return st.signed(s).sharesPerson(Signature{Signer: Signer{User: co.Proposer}, Person: co.Person, Makers: co.Makers})
+}
+
+// Signed returns the signature that counts and may be by the same person as the
+// signer; nil when there is none.
+func (st *State) Signed(co *Cutover, s Signer) *Signature {
+	by := st.signed(s)
+	for _, sig := range st.counted(co) {
+		if sig.sharesPerson(by) {
+			return &sig
+		}
+	}
+	return nil
+}
+
 // Can reports whether the signer may do what the capability names for the
 // service. The empty service stands for an act on everything, which a role
 // limited to some services does not cover.

@@ -212,7 +212,8 @@ type Token struct {
 	Groups  []string       `json:"groups"` // matched against roles
 	Hash    [32]byte       `json:"hash"`   // SHA-256 of the secret
 	Minter  string         `json:"minter"`
-	Root    bool           `json:"root,omitempty"` // made at the local socket or by init: its user counts as a person of their own
+	Root    bool           `json:"root,omitempty"`   // made at the local socket or by init: its user counts as a person of their own
+	Makers  []string       `json:"makers,omitempty"` // users whose tokens it was made with, sorted; see State.Makers
 	At      time.Time      `json:"at"`
 	Expires time.Time      `json:"expires"`           // zero: never
 	Sources []netip.Prefix `json:"sources,omitempty"` // empty: any
