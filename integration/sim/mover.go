@@ -22,7 +22,8 @@ const (
 // answer with any more, until ctx ends.
 func (n *node) acknowledge(ctx context.Context, raft *consensus.Node) {
 	for ctx.Err() == nil {
-		for _, a := range n.acknowledgements() {
+		acks := n.acknowledgements()
+		for _, a := range acks {
 			body, err := json.Marshal(a)
 			if err != nil {
 				n.i.watch.wrong("acknowledgement of %s: %v", n.name, err)
@@ -31,6 +32,13 @@ func (n *node) acknowledge(ctx context.Context, raft *consensus.Node) {
 			call, cancel := context.WithTimeout(ctx, 2*time.Second)
 			_, _ = raft.CallLeader(call, methodAcknowledge, body) // repeated anyway
 			cancel()
+		}
+		if len(acks) == 0 {
+			select {
+			case <-ctx.Done():
+			case <-n.tables.swapped:
+			}
+			continue
 		}
 		again := time.NewTimer(acknowledgeEvery)
 		select {
