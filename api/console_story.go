@@ -22,7 +22,6 @@ type may struct {
 	text                       string
 
 	breakGlass bool
-	person     string
 }
 
 // may returns what the person can do now. Apply has the last word, and puts what
@@ -31,7 +30,7 @@ func (s *Server) may(c *call, co *statestore.Cutover, view apitype.Cutover) may 
 	if !co.Phase.Open() {
 		return may{}
 	}
-	m := may{person: c.st.Person(c.p)}
+	m := may{}
 	glass, err := c.st.MaySign(c.p, co.Service)
 	m.breakGlass = glass
 	signer := err == nil
@@ -48,8 +47,8 @@ func (s *Server) may(c *call, co *statestore.Cutover, view apitype.Cutover) may 
 	}
 	m.reject = decider
 	expired := !s.now(c.st).Before(co.Expires)
-	own := m.person == co.Person && !view.Approvals.ProposerMayApprove
-	i := slices.IndexFunc(co.Signatures, func(sig statestore.Signature) bool { return sig.Person == m.person })
+	own := c.st.Proposed(co, c.p) && !view.Approvals.ProposerMayApprove
+	signed := c.st.Signed(co, c.p)
 	switch {
 	case !decider && !signer:
 		m.text = c.p.User + " may look, and neither sign nor reject: that takes a role with the capability to approve."
@@ -59,8 +58,8 @@ func (s *Server) may(c *call, co *statestore.Cutover, view apitype.Cutover) may 
 		m.text = c.p.User + " may not sign: that takes one of the roles " + strings.Join(view.Approvals.From, ", ") + "."
 	case own:
 		m.text = c.p.User + " proposed it, so another person has to sign."
-	case i >= 0:
-		m.text = "You have signed at " + clock(co.Signatures[i].At) + ". Another person has to be next."
+	case signed != nil && !c.st.Count(co).Approved():
+		m.text = "You have signed at " + clock(signed.At) + ". Another person has to be next."
 	case co.Phase == statestore.Approved && len(view.Blockers) == 0 && view.Approvals.Have >= view.Approvals.Required:
 		m.text = "Everybody has signed; it begins at once."
 	default:
@@ -133,13 +132,13 @@ func gateRows(view apitype.Cutover, m may, was *typed) []console.GateRow {
 		switch {
 		case underWay && g.Name == string(statestore.GateNodesAcknowledged) && len(view.Waiting) > 0:
 			row.Why = "has not stopped answering " + view.Source + " yet: " + strings.Join(view.Waiting, ", ")
-			row.Passed, row.Class = false, string(statestore.Blocked)
+			row.Passed, row.Class, row.Waivable = false, string(statestore.Blocked), true
 			if m.waive {
 				ask(g.Name+"="+strings.Join(view.Waiting, ","), " ("+strings.Join(view.Waiting, ", ")+")")
 			}
 		case underWay:
 			if m.waive && slices.ContainsFunc(view.Blockers, func(b apitype.Blocker) bool { return b.Rule == g.Name && b.Waivable }) {
-				row.Passed = false
+				row.Passed, row.Waivable = false, true
 				ask(g.Name, "")
 			}
 		case g.Passed || !mayWaive(g, m):

@@ -104,12 +104,13 @@ func approvalsView(st *statestore.State, co *statestore.Cutover) apitype.Approva
 		a := svc.Stateful.Approval
 		out.Policy, out.Required, out.From, out.ProposerMayApprove = a.Name, a.Required, orEmpty(a.From), a.ProposerMayApprove
 	}
-	people := map[string]bool{}
 	for _, sig := range co.Signatures {
-		people[sig.Person] = true
 		out.Signatures = append(out.Signatures, signatureView(sig))
 	}
-	out.Have = len(people)
+	out.Have = len(co.Signatures)
+	if co.Phase == statestore.Proposed || co.Phase == statestore.Approved {
+		out.Have = len(st.Count(co).People) // one whose right was taken away signs nothing any more
+	}
 	for _, sig := range co.Waived { // while it was under way: waivers, no approvals
 		out.Signatures = append(out.Signatures, signatureView(sig))
 	}

@@ -42,21 +42,25 @@ func Gates(st *statestore.State, co *statestore.Cutover) []Gate {
 // is open only those count who still may sign.
 func waivers(st *statestore.State, co *statestore.Cutover) map[statestore.Gate][]string {
 	waived := map[statestore.Gate][]string{}
-	add := func(signatures []statestore.Signature) {
-		for _, s := range signatures {
-			for _, w := range s.Waivers {
-				if !slices.Contains(waived[w.Gate], s.Person) {
-					waived[w.Gate] = append(waived[w.Gate], s.Person)
-				}
-			}
+	add := func(g statestore.Gate, s statestore.Signature) {
+		if !slices.Contains(waived[g], s.Person) {
+			waived[g] = append(waived[g], s.Person)
 		}
 	}
 	if co.Phase.Open() {
 		waived = st.Count(co).Waived
-	} else {
-		add(co.Signatures)
+		for _, r := range co.Evidence.Gates {
+			for _, s := range st.Waivers(co, r.Gate, "") {
+				add(r.Gate, s)
+			}
+		}
+		return waived
 	}
-	add(co.Waived)
+	for _, s := range slices.Concat(co.Signatures, co.Waived) {
+		for _, w := range s.Waivers {
+			add(w.Gate, s)
+		}
+	}
 	return waived
 }
 
