@@ -251,7 +251,7 @@ func ending(co apitype.Cutover) string {
 	case "done":
 		text := fmt.Sprintf("done: %s answers with %s, epoch %d", co.Service, co.Destination, co.NextEpoch)
 		if co.TookSeconds > 0 {
-			text += ", " + ago(seconds(co.TookSeconds)) + " after the last signature"
+			text += ", " + took(co.TookSeconds) + " after the last signature"
 		}
 		if !co.ClearsAt.IsZero() {
 			text += "; old answers until " + clock(co.ClearsAt)

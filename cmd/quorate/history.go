@@ -76,7 +76,7 @@ func (c *cli) epochs(ctx context.Context, service string, owner apitype.Stateful
 }
 
 func epochRow(co apitype.Cutover) []string {
-	return []string{fmt.Sprint(co.NextEpoch), stamp(co.DecidedAt), move(co), co.Kind, ago(seconds(co.TookSeconds)), signers(co), because(co)}
+	return []string{fmt.Sprint(co.NextEpoch), stamp(co.DecidedAt), move(co), co.Kind, took(co.TookSeconds), signers(co), because(co)}
 }
 
 // signers names who signed, and which gates they waived.

@@ -144,6 +144,14 @@ func ago(d time.Duration) string {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
+// took says how long something took: in milliseconds where it is below a second.
+func took(s float64) string {
+	if d := seconds(s); d < time.Second {
+		return d.Round(time.Millisecond).String()
+	}
+	return ago(seconds(s))
+}
+
 func orDash(s string) string {
 	if s == "" {
 		return "-"

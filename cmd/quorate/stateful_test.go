@@ -69,3 +69,10 @@ func TestAnAnswerIsYAMLOrNamesToo(t *testing.T) {
 	require.Contains(t, out, "api: v1\nkind: cutover\n")
 	require.Contains(t, out, "    evidence: 9f3c-77a1-0b2e-51d4\n")
 }
+
+// A move of 40 ms did not take no time at all.
+func TestWhatAMoveTookIsShownBelowASecondToo(t *testing.T) {
+	for want, s := range map[string]float64{"0s": 0, "38ms": 0.0384, "200ms": 0.2, "1.3s": 1.26, "1m5s": 65.2} {
+		require.Equal(t, want, took(s))
+	}
+}
