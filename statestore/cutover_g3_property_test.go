@@ -25,7 +25,7 @@ type naiveCut struct {
 	facts    string // what the evidence was drawn from
 	digest   string
 	gates    []GateResult
-	proposer string // person
+	proposer string // token; empty: automation
 	expires  time.Time
 	signed   []ApproveCutover
 	phase    string // "pending", "begun", "over"
@@ -46,10 +46,15 @@ func naiveFacts(st *State) string {
 	return fmt.Sprint(eu.Verdict.Side, us.Verdict.Side, silent, st.Spec.Services["db"].Stateful.Approval.Required)
 }
 
-// naivePeople says who each token counts as.
-var naivePeople = map[string]string{
-	"t-ann": "ann", "t-bob": "bob", "t-cyd": "cyd", "t-gil": "gil", "t-hal": "hal",
-	"t-ann2": "ann", "t-self": "ann", "t-bobs": "bob",
+// naivePeople says who may hold each token.
+var naivePeople = map[string][]string{
+	"t-ann": {"ann"}, "t-bob": {"bob"}, "t-cyd": {"cyd"}, "t-gil": {"gil"}, "t-hal": {"hal"},
+	"t-ann2": {"ann"}, "t-self": {"zed", "ann"}, "t-bobs": {"kim", "bob"}, "t-annb": {"ann", "bob"}, "t-lou": {"lou", "kim", "bob"},
+}
+
+// samePerson reports whether one person may hold both tokens.
+func samePerson(a, b string) bool {
+	return slices.ContainsFunc(naivePeople[a], func(n string) bool { return slices.Contains(naivePeople[b], n) })
 }
 
 // mayNow reports whether the signer's token is good and its own, and what kind of
@@ -63,8 +68,8 @@ func (n *naive) mayNow(st *State, s Signer) (glass, ok bool) {
 	return glass, glass || slices.Contains(tok.Groups, "approver")
 }
 
-// counted returns the people whose signatures count, and how often each gate is
-// waived.
+// counted returns the tokens of the people whose signatures count, and how often
+// each gate is waived.
 func (n *naive) counted(st *State, c *naiveCut) (people []string, gates map[Gate]int) {
 	gates = map[Gate]int{}
 	for _, s := range c.signed {
@@ -72,7 +77,10 @@ func (n *naive) counted(st *State, c *naiveCut) (people []string, gates map[Gate
 		if !ok {
 			continue
 		}
-		people = append(people, naivePeople[s.Signer.Token])
+		if slices.ContainsFunc(people, func(p string) bool { return samePerson(p, s.Signer.Token) }) {
+			continue
+		}
+		people = append(people, s.Signer.Token)
 		for _, w := range s.Waivers {
 			if w.Gate != GateSourceDown || glass {
 				gates[w.Gate]++
@@ -114,9 +122,9 @@ func (n *naive) accepts(st *State, a ApproveCutover) bool {
 		return false
 	}
 	glass, ok := n.mayNow(st, a.Signer)
-	person := naivePeople[a.Signer.Token]
 	people, waived := n.counted(st, c)
-	if !ok || person == c.proposer || slices.Contains(people, person) && !n.enough(st, c) {
+	again := slices.ContainsFunc(people, func(p string) bool { return samePerson(p, a.Signer.Token) })
+	if !ok || samePerson(a.Signer.Token, c.proposer) || again && !n.enough(st, c) {
 		return false
 	}
 	if a.Evidence != c.digest || c.facts != naiveFacts(st) || a.Reason == "" {
@@ -148,7 +156,7 @@ func (n *naive) late(a ApproveCutover) bool {
 func (n *naive) sign(st *State, a ApproveCutover) {
 	c := n.cuts[a.ID]
 	c.signed = slices.DeleteFunc(c.signed, func(s ApproveCutover) bool {
-		return naivePeople[s.Signer.Token] == naivePeople[a.Signer.Token]
+		return samePerson(s.Signer.Token, a.Signer.Token)
 	})
 	c.signed = append(c.signed, a)
 	c.told = c.told || n.enough(st, c)
@@ -157,7 +165,7 @@ func (n *naive) sign(st *State, a ApproveCutover) {
 // anyApproval draws an approval: one of now, or one of before that is played
 // again, with something wrong about it or not.
 func anyApproval(t *rapid.T, r *rig, before []ApproveCutover) ApproveCutover {
-	id := rapid.SampledFrom([]string{"t-ann", "t-bob", "t-cyd", "t-gil", "t-hal", "t-ann2", "t-self", "t-bobs", "t-dan", "t-eve"}).Draw(t, "token")
+	id := rapid.SampledFrom([]string{"t-ann", "t-bob", "t-cyd", "t-gil", "t-hal", "t-ann2", "t-self", "t-bobs", "t-annb", "t-lou", "t-dan", "t-eve"}).Draw(t, "token")
 	user := "nobody"
 	if tok := r.st().Tokens[id]; tok != nil {
 		user = tok.User
@@ -207,7 +215,11 @@ func TestG3TenThousandBadApprovalsMoveNothing(t *testing.T) {
 		a := &sp.Services["db"].Stateful.Approval
 		a.TTL, a.Remind = Duration(5*time.Minute), nil
 	})
-	base.must(PutToken{ID: "t-bobs", User: "kim", Groups: []string{"approver"}, Hash: [32]byte{11}, Person: "bob"})
+	base.must(
+		PutToken{ID: "t-bobs", User: "kim", Groups: []string{"approver"}, Hash: [32]byte{11}, Person: "bob", Makers: []string{"bob"}},
+		PutToken{ID: "t-annb", User: "ann", Groups: []string{"approver"}, Hash: [32]byte{12}, Person: "bob", Makers: []string{"bob"}},
+		PutToken{ID: "t-lou", User: "lou", Groups: []string{"approver"}, Hash: [32]byte{13}, Person: "bob", Makers: []string{"bob", "kim"}},
+	)
 	bad, good, moves := 0, 0, 0
 	play := func(rt *rapid.T) {
 		r := forked(t, base)
@@ -336,6 +348,6 @@ func (n *naive) propose(t *rapid.T, r *rig) {
 	n.open = co.ID
 	n.cuts[co.ID] = &naiveCut{
 		facts: naiveFacts(r.st()), digest: co.Digest, gates: co.Evidence.Gates, phase: "pending",
-		proposer: naivePeople[s.Token], expires: r.st().Now.Add(n.approval.TTL.D()),
+		proposer: s.Token, expires: r.st().Now.Add(n.approval.TTL.D()),
 	}
 }
