@@ -100,7 +100,7 @@ func step(st *statestore.State, co *statestore.Cutover, waits Waits) (statestore
 		reason := fmt.Sprintf("%s was not decided until %s", co.ID, co.Expires.UTC().Format(time.RFC3339))
 		return statestore.CloseCutover{ID: co.ID, Version: co.Version, As: statestore.Expired, Reason: reason}, reason
 	}
-	if reason := gone(st, co); reason != "" {
+	if reason := st.CauseGone(co); reason != "" {
 		return statestore.CloseCutover{ID: co.ID, Version: co.Version, As: statestore.Withdrawn, Reason: reason}, reason
 	}
 	evidence := Evidence(st, moveOf(co))
@@ -123,32 +123,6 @@ func step(st *statestore.State, co *statestore.Cutover, waits Waits) (statestore
 // that people know of.
 func missing(unheard, known []string) bool {
 	return slices.ContainsFunc(unheard, func(m string) bool { return !slices.Contains(known, m) })
-}
-
-// gone says why the cutover has no cause any more; empty while it has.
-func gone(st *statestore.State, co *statestore.Cutover) string {
-	_, err := st.Facts(co.Service, co.Kind, co.Destination)
-	switch {
-	case err != nil:
-		return err.Error()
-	case co.Kind != statestore.Emergency || st.SideOf(co.Service, co.Source) != health.Up:
-		return ""
-	case co.Evidence.SourceSide != health.Up:
-		return co.Source + " is up again"
-	case co.Proposer == Automation && settled(st, co.Service, co.Source):
-		return co.Source + " is up by a quorum"
-	}
-	return "" // people asked for it although the source is up, and know that it is
-}
-
-// settled reports whether no verdict on the cluster is contested or unobserved.
-func settled(st *statestore.State, service, cluster string) bool {
-	for t, ts := range st.Services[service].Targets {
-		if t.Cluster == cluster && ts.Verdict.Mark != health.Settled {
-			return false
-		}
-	}
-	return true
 }
 
 // publish returns the command that makes the destination active, once nobody

@@ -186,7 +186,7 @@ func (c CloseCutover) apply(st *State, at entry) (record, error) {
 			return record{}, refuse(ErrStale, "%s: expires %s, which has not come yet", co.title(), stamp(co.Expires))
 		}
 	case Withdrawn:
-		if !st.causeGone(co) {
+		if st.CauseGone(co) == "" {
 			return record{}, refuse(ErrStale, "%s: its cause is not gone", co.title())
 		}
 	default:
@@ -198,17 +198,23 @@ func (c CloseCutover) apply(st *State, at entry) (record, error) {
 	return next.record("cutover."+string(c.As), withReason(fmt.Sprintf("%s: %s", next.title(), c.As), c.Reason), d), nil
 }
 
-// causeGone reports whether nothing asks for the cutover any more: its destination
-// is gone, or an emergency's source is up again. Automation's own proposal for a
-// source that was only contested or unobserved is gone once that has settled.
-func (st *State) causeGone(co *Cutover) bool {
-	if _, err := st.Facts(co.Service, co.Kind, co.Destination); err != nil {
-		return true
+// CauseGone says why nothing asks for the cutover any more; empty while something
+// does. Its destination is gone, or an emergency's source is up again. Automation's
+// own proposal for a source that was only contested or unobserved is gone once that
+// has settled; people who ask for one although the source is up know that it is.
+func (st *State) CauseGone(co *Cutover) string {
+	_, err := st.Facts(co.Service, co.Kind, co.Destination)
+	switch {
+	case err != nil:
+		return err.Error()
+	case co.Kind != Emergency || st.SideOf(co.Service, co.Source) != health.Up:
+		return ""
+	case co.Evidence.SourceSide != health.Up:
+		return co.Source + " is up again"
+	case co.Proposer == Automation && st.settled(co.Service, co.Source):
+		return co.Source + " is up by a quorum"
 	}
-	if co.Kind != Emergency || st.SideOf(co.Service, co.Source) != health.Up {
-		return false
-	}
-	return co.Evidence.SourceSide != health.Up || co.Proposer == Automation && st.settled(co.Service, co.Source)
+	return ""
 }
 
 // settled reports whether no verdict on the cluster is contested or unobserved.
