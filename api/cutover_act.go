@@ -219,9 +219,7 @@ func presentEvidence(st *statestore.State, co *statestore.Cutover) string {
 	if !co.Phase.Open() || co.Phase == statestore.Fencing {
 		return co.Digest
 	}
-	return policy.Evidence(st, policy.Move{
-		Service: co.Service, To: co.Destination, Kind: co.Kind, Automatic: co.Proposer == policy.Automation,
-	}).Digest()
+	return policy.Evidence(st, policy.MoveOf(co)).Digest()
 }
 
 // approvalBlockers are all gates that the signature leaves shut.

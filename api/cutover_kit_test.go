@@ -98,7 +98,7 @@ func (r *rig) walk(acknowledged ...string) {
 		waits.Acknowledged[id] = acknowledged
 	}
 	for _, p := range policy.Plan(r.store.State(), waits) {
-		require.NoError(r.t, r.apply(p.Command, Origin{Actor: policy.Automation}).Err, "%T", p.Command)
+		require.NoError(r.t, r.apply(p.Command, Origin{Actor: statestore.Automation}).Err, "%T", p.Command)
 	}
 }
 
@@ -122,7 +122,7 @@ func (r *rig) later(d time.Duration) {
 	r.t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	data, err := statestore.Encode(statestore.Tick{}, statestore.Meta{Actor: policy.Automation, Wall: time.Now().UTC(), Elapsed: d})
+	data, err := statestore.Encode(statestore.Tick{}, statestore.Meta{Actor: statestore.Automation, Wall: time.Now().UTC(), Elapsed: d})
 	require.NoError(r.t, err)
 	r.index++
 	require.NoError(r.t, r.store.Apply(r.index, 1, data).Err)

@@ -120,13 +120,13 @@ func (c *Controller) proposeAll(ctx context.Context, ps []policy.Proposal) []err
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			errs[i] = c.propose(ctx, p.Command, policy.Automation)
+			errs[i] = c.propose(ctx, p.Command, statestore.Automation)
 		})
 	}
 	wg.Wait()
 	for i, p := range ps {
 		if _, freezes := p.Command.(statestore.FreezeService); freezes {
-			errs[i] = c.propose(ctx, p.Command, policy.Automation)
+			errs[i] = c.propose(ctx, p.Command, statestore.Automation)
 		}
 	}
 	return errs
@@ -145,7 +145,7 @@ func (c *Controller) blocked(ctx context.Context, p policy.Proposal, err error) 
 		if _, frozen := c.cfg.Store.State().Freezes[""]; frozen {
 			return
 		}
-		if err := c.propose(ctx, f.Command, policy.Automation); err != nil && ctx.Err() == nil {
+		if err := c.propose(ctx, f.Command, statestore.Automation); err != nil && ctx.Err() == nil {
 			c.log.Error("automation exceeds its budget and could not be frozen", keyErr, err)
 		}
 	case errors.As(err, &refusal):

@@ -38,9 +38,9 @@ type Move struct {
 	Waited time.Duration
 }
 
-// moveOf returns what a cutover moves.
-func moveOf(co *statestore.Cutover) Move {
-	return Move{Service: co.Service, To: co.Destination, Kind: co.Kind, Automatic: co.Proposer == Automation}
+// MoveOf returns what a cutover moves.
+func MoveOf(co *statestore.Cutover) Move {
+	return Move{Service: co.Service, To: co.Destination, Kind: co.Kind, Automatic: co.Proposer == statestore.Automation}
 }
 
 // Waits is what the leader has measured on its own monotonic clock, because waits

@@ -17,7 +17,7 @@ import (
 func Gates(st *statestore.State, co *statestore.Cutover) []Gate {
 	var gates []Gate
 	if co.Phase.Open() {
-		gates = judge(st, moveOf(co))
+		gates = judge(st, MoveOf(co))
 	}
 	if !co.Phase.Open() || co.Phase == statestore.Fencing {
 		now := gates

@@ -103,7 +103,7 @@ func step(st *statestore.State, co *statestore.Cutover, waits Waits) (statestore
 	if reason := st.CauseGone(co); reason != "" {
 		return statestore.CloseCutover{ID: co.ID, Version: co.Version, As: statestore.Withdrawn, Reason: reason}, reason
 	}
-	evidence := Evidence(st, moveOf(co))
+	evidence := Evidence(st, MoveOf(co))
 	switch {
 	case evidence.Digest() != co.Digest:
 		return statestore.ReviseCutover{ID: co.ID, Version: co.Version, Evidence: evidence, Basis: st.Basis(co.Service)},

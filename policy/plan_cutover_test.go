@@ -97,7 +97,7 @@ func TestWhenAutomationProposes(t *testing.T) {
 			require.Zero(t, cmd.Signer)
 			require.Contains(t, cmd.Reason, " is ", "which side, and how it is")
 			w.do(cmd)
-			require.Equal(t, Automation, w.open().Proposer)
+			require.Equal(t, statestore.Automation, w.open().Proposer)
 			require.Empty(t, w.planned(tt.waits), "one is enough")
 		})
 	}
@@ -124,7 +124,7 @@ func TestAutomationChoosesTheFirstHealthyCandidate(t *testing.T) {
 			w.step(statestore.KindProposeCutover, waited(time.Minute))
 			require.Equal(t, tt.to, w.open().Destination)
 			require.Equal(t, tt.class, w.open().Evidence.Class(statestore.GateDestination))
-			require.Equal(t, Automation, w.open().Person)
+			require.Equal(t, statestore.Automation, w.open().Person)
 			require.Equal(t, "eu is down by 3 of 3 regions for 1m0s", w.open().Reason, "by the leader's clock, not the log's")
 		})
 	}

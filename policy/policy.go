@@ -14,9 +14,6 @@ import (
 	"github.com/quorate/quorate/statestore"
 )
 
-// Automation is the actor of what nobody asked for by hand.
-const Automation = "automation"
-
 // Proposal is one thing automation wants committed.
 type Proposal struct {
 	Subject string // "services/web", "clusters/eu" or "installation"

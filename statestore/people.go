@@ -10,7 +10,7 @@ const (
 	ViaDemo   = "demo"
 )
 
-// Automation is the user of what no person asked for.
+// Automation is the actor, and the proposer, of what nobody asked for by hand.
 const Automation = "automation"
 
 // Roles returns the roles there are: the spec's, or the built-in ones.
