@@ -134,6 +134,9 @@ func (c RemoveMember) apply(st *State, at entry) (record, error) {
 	if m.Role == Voter && st.countVoters() == 1 {
 		return record{}, refuse(ErrFloor, "member %s: is the last voter", c.Name)
 	}
+	if err := st.MayRemove(c.Name); err != nil {
+		return record{}, err
+	}
 	st.Members = without(st.Members, c.Name)
 	st.forgetObserver(health.ObserverID(c.Name), at)
 	st.Versions++
@@ -144,6 +147,19 @@ func (c RemoveMember) apply(st *State, at entry) (record, error) {
 		kind: "member.removed", subject: "members/" + c.Name, text: withReason(c.Name+" removed", c.Reason),
 		detail: map[string]string{"reason": c.Reason},
 	}, nil
+}
+
+// MayRemove refuses to let a member go while a cutover is under way whose signatures
+// do not name it. To remove a member does not stop it: it may go on answering with
+// the side that is left, and that only people who approve may accept (G4).
+func (st *State) MayRemove(member string) error {
+	for _, id := range st.CutoverIDs() {
+		if co := st.Cutovers[id]; co.Phase == Fencing && slices.Contains(st.Waiting(co, nil), member) {
+			return refuse(ErrBlocked, "member %s: %s is under way and counts on its word; waive %s=%s there or abort it first",
+				member, co.title(), GateNodesAcknowledged, member)
+		}
+	}
+	return nil
 }
 
 func (st *State) countVoters() (n int) {

@@ -248,11 +248,24 @@ func TestLateWaivers(t *testing.T) {
 	r.refuses(r.publish(), ErrBlocked, "or is drained")
 	r.must(UndrainCluster{Cluster: "us"}, r.publish())
 
-	// A member that joins meanwhile has to acknowledge too; one that is gone has not.
+	// A member that joins meanwhile has to acknowledge too.
 	r = fencing(t)
 	r.must(UpsertMember{member("sa")})
 	r.refuses(r.publish(), ErrBlocked, "waits for sa-1 to acknowledge")
-	r.must(RemoveMember{Name: "sa-1"}, r.publish())
+}
+
+// Whoever may remove members could else decide alone what takes two people.
+func TestG4AMemberIsNotRemovedFromAMoveThatWaitsForIt(t *testing.T) {
+	r := fencing(t)
+	r.refuses(RemoveMember{Name: "ap-1"}, ErrBlocked, "counts on its word; waive nodes_acknowledged=ap-1 there or abort it first")
+	nodes := Waiver{Gate: GateNodesAcknowledged, Nodes: []string{"ap-1"}}
+	r.must(r.sign("ann", nodes))
+	r.refuses(RemoveMember{Name: "ap-1"}, ErrBlocked, "counts on its word")
+	r.must(r.sign("cyd", nodes), RemoveMember{Name: "ap-1"})
+	r.must(r.publish())
+
+	r = fencing(t)
+	r.must(AbortCutover{ID: r.last().ID, Reason: "x", Signer: as("ann")}, RemoveMember{Name: "ap-1"})
 }
 
 func TestADrainDoesNotMoveAStatefulService(t *testing.T) {

@@ -140,6 +140,9 @@ func (n *Node) removeMember(ctx context.Context, name, reason string, o api.Orig
 	if !inRaft && n.view.State().Members[name] == nil {
 		return statestore.ErrNotFound
 	}
+	if err := n.view.State().MayRemove(name); err != nil { // before Raft, which would not take it back
+		return err
+	}
 	if inRaft {
 		if err := n.raft.Remove(ctx, name); err != nil {
 			if errors.Is(err, consensus.ErrUnsafe) {
