@@ -55,6 +55,7 @@ var errSinks = errors.New("the floor never sinks")
 
 type floorFile struct {
 	file  slots
+	lost  bool   // there was one, and it says nothing any more
 	slot  int    // written last
 	write uint64 // its write number
 }
@@ -100,7 +101,9 @@ func (ff *floorFile) load(path string) (*Floor, error) {
 		}
 	}
 	if found == nil {
-		return nil, fmt.Errorf("read floor %s: both slots are damaged; without it this node may go back", path)
+		// It is written anew with the next epoch.
+		ff.lost = true
+		return &Floor{}, nil
 	}
 	return found, nil
 }
@@ -133,6 +136,12 @@ func (f *File) Floor() Floor {
 	}
 	return Floor{}
 }
+
+// FloorLost reports whether what this node went to in earlier runs is not known any
+// more: the floor file was damaged or is gone, and there is a state that it belonged
+// to. Until the node has heard what is so now, that state may be older than what it
+// answered with before.
+func (f *File) FloorLost() bool { return f.floor.lost }
 
 // SetFloor raises the generation and the services' marks that fl holds and leaves
 // the others as they are; a generation of zero stays too. It is on disk when

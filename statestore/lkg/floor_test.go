@@ -162,8 +162,35 @@ func TestAFlippedBitCostsAtMostOneSlot(t *testing.T) {
 	bad := bytes.Clone(data)
 	bad[20], bad[slotSize+20] = bad[20]^1, bad[slotSize+20]^1
 	require.NoError(t, os.WriteFile(r.path(floorName), bad, 0o600))
-	_, err = Open(r.dir, nil)
-	require.ErrorContains(t, err, "both slots are damaged")
+	lost := r.open()
+	require.Empty(t, lost.Floor().Services)
+	require.True(t, lost.FloorLost())
+	require.NoError(t, lost.SetFloor(Floor{Services: marks("db", Mark{1, 5, 7})}))
+	require.EqualValues(t, 5, r.open().Floor().Services[KeyOf("db")].Epoch, "it is written anew")
+}
+
+// A floor that is gone is not one that was never needed.
+func TestALostFloorIsNoNewOne(t *testing.T) {
+	tests := []struct {
+		name   string
+		damage func(t *testing.T, path string)
+		lost   bool
+	}{
+		{"as it was", func(*testing.T, string) {}, false},
+		{"removed", func(t *testing.T, path string) { require.NoError(t, os.Remove(path)) }, true},
+		{"emptied", func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 0)) }, true},
+		{"cut short", func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, slotSize/2)) }, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t)
+			require.False(t, r.file.FloorLost(), "there is no state yet")
+			r.apply(1)
+			r.flush()
+			tt.damage(t, r.path(floorName))
+			require.Equal(t, tt.lost, r.open().FloorLost())
+		})
+	}
 }
 
 func TestTheFloorFileNeverGrows(t *testing.T) {

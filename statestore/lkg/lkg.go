@@ -104,8 +104,21 @@ func Open(dir string, log *slog.Logger) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open last known good state: %w", err)
 	}
+	if floor.Generation == 0 && f.hasBase() {
+		f.floor.lost = true // every base has raised it
+	}
 	f.durable.Store(floor)
 	return f, nil
+}
+
+// hasBase reports whether an earlier run has left a state.
+func (f *File) hasBase() bool {
+	for _, name := range []string{baseName, baseName + prevSuffix} {
+		if _, err := os.Stat(f.path(name)); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (f *File) path(name string) string { return filepath.Join(f.dir, name) }

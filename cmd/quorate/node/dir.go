@@ -19,6 +19,7 @@ const (
 	seedFile     = "seed.json"
 	peersFile    = "peers.json"
 	contactFile  = "contact"
+	behindFile   = "behind"
 	meshFolder   = "mesh"
 	raftFolder   = "raft"
 	lkgFolder    = "lkg"

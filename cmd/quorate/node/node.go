@@ -193,7 +193,13 @@ func (n *Node) openLKG() error {
 	n.contact = openContact(n.dir.join(contactFile), n.started)
 	n.store = statestore.NewStore()
 	n.view = newView(n.store, st)
-	n.tables = &publisher{log: n.log, floor: file, swapped: make(chan struct{}, 1)}
+	n.tables = &publisher{log: n.log, floor: file, swapped: make(chan struct{}, 1), caught: make(chan struct{}, 1)}
+	if file.FloorLost() {
+		n.log.Error("the epochs that this node has answered with are lost; stateful services are withheld until it has caught up with a quorum")
+	}
+	if st == nil || file.FloorLost() || n.dir.isBehind() {
+		n.setBehind()
+	}
 	if st != nil {
 		if err := n.tables.publish(st); err != nil {
 			n.log.Error("the table of the last known good state leaves something out", keyErr, err)
@@ -274,6 +280,7 @@ func (n *Node) Run(ctx context.Context) error {
 		return mesh.ServeJoin(ctx, n.mesh.Listener(mesh.ProtoJoin), n.admit)
 	})
 	control.run("acknowledgements", n.acknowledge)
+	control.run("catching up", n.catchUp)
 	control.run("addresses", n.book.run)
 	control.run("bootstrap", n.bootstrap)
 	control.run("identity", n.markStarted)

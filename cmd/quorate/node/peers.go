@@ -27,6 +27,7 @@ func (n *Node) openMesh() error {
 		if err = n.joinByFile(cfg.Dir); err != nil {
 			return err
 		}
+		n.setBehind()
 		m, err = mesh.Open(cfg)
 	}
 	switch {
@@ -61,6 +62,7 @@ func (n *Node) leaveOthersState() {
 	n.log.Warn("the last known good state is of another installation and is left behind", keyKept, kept.Installation)
 	n.view = newView(n.store, nil)
 	n.tables.table.Store(nil)
+	n.setBehind()
 	n.lkg.Rebase(n.store.State())
 	// Its epochs say nothing about services of the same name here.
 	if err := n.lkg.ForgetFloor(); err != nil {

@@ -71,6 +71,9 @@ func OpenRecovery(cfg *config.Node, o RecoverOptions) (_ *Recovery, err error) {
 	} else if id.Name != "" && id.Name != cfg.Name {
 		return nil, fmt.Errorf("data directory %s belongs to node %q, node.yaml says %q; use another data_dir or the old name", cfg.DataDir, id.Name, cfg.Name)
 	}
+	if r.lkg.FloorLost() {
+		r.Warnings = append(r.Warnings, "which generations and epochs this node has answered with is lost; be sure of --above")
+	}
 	kept, err := r.lkg.Load()
 	if err != nil {
 		r.Warnings = append(r.Warnings, err.Error())

@@ -35,6 +35,10 @@ func rejoin(ctx context.Context, dir *dataDir, joiner mesh.Joiner, addr, token s
 	if err != nil && !errors.Is(err, mesh.ErrHasIdentity) { // had: an earlier try ended right here
 		return none, fmt.Errorf("%w (%w in %s)", err, mesh.ErrHasIdentity, old)
 	}
+	// What it answers of stateful services may be long over by now.
+	if err := dir.markBehind(); err != nil {
+		return none, fmt.Errorf("join: %w", err)
+	}
 	aside := ".replaced-" + time.Now().UTC().Format("20060102T150405.000Z")
 	for _, path := range []string{dir.join(raftFolder), old} {
 		if err := os.Rename(path, path+aside); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -17,13 +17,20 @@ import (
 // table replaces an older one, so neither a replaying log nor a restored
 // snapshot ever takes answers back. What a stateful service comes to is on disk
 // before the table that answers so is in, and a service whose epoch cannot be kept
-// is withheld until it can (G2). All but table and swapped belong to the goroutine
+// is withheld until it can (G2). All but table, swapped,
+// current and caught belong to the goroutine
 // that publishes.
 type publisher struct {
 	table   atomic.Pointer[routing.Table]
 	swapped chan struct{} // holds one: another table is in; nil: nobody waits for that
 	floor   floor         // nil: no epoch is kept
 	log     *slog.Logger
+
+	// behind says that what this node hears may be long over; see behind.go. current
+	// ends that: from then on states are no history.
+	behind  bool
+	current atomic.Bool
+	caught  chan struct{} // holds one: current was set; nil: nobody sets it
 
 	local routing.Local // of the table that is in
 	owed  bool          // some epoch is not on disk yet
@@ -89,6 +96,10 @@ func (p *publisher) raise(st *statestore.State) {
 	if p.floor == nil {
 		return
 	}
+	if p.behind {
+		p.owed = true // history raises no floor
+		return
+	}
 	for {
 		due := dueMarks(st, p.floor.Floor())
 		p.owed = len(due) > 0
@@ -147,6 +158,9 @@ func (p *publisher) localTo(st *statestore.State) routing.Local {
 	if p.floor == nil {
 		return routing.Local{}
 	}
+	if p.behind {
+		return allWithheld(st)
+	}
 	local := localTo(st, p.floor.Floor())
 	if p.failed != nil {
 		for name, why := range local.Withheld {
@@ -162,6 +176,7 @@ func (p *publisher) localTo(st *statestore.State) routing.Local {
 func (p *publisher) run(ctx context.Context, states states) {
 	for ctx.Err() == nil {
 		changed := states.Changed()
+		p.behind = p.behind && !p.current.Load() // before the state: one read earlier may be history
 		if st := states.State(); st.Revision > 0 {
 			if err := p.publish(st); err != nil {
 				p.log.Error("the table leaves something out", keyErr, err)
@@ -171,6 +186,7 @@ func (p *publisher) run(ctx context.Context, states states) {
 		select {
 		case <-ctx.Done():
 		case <-changed:
+		case <-p.caught:
 		case err := <-p.writing:
 			p.wrote(err)
 		case <-retry:
@@ -182,7 +198,7 @@ func (p *publisher) run(ctx context.Context, states states) {
 // retry returns a channel that says when to try the disk again; nil while there is
 // nothing to try, or a write is under way.
 func (p *publisher) retry() (again <-chan time.Time, stop func()) {
-	if !p.owed || p.writing != nil {
+	if !p.owed || p.behind || p.writing != nil {
 		return nil, func() {}
 	}
 	t := time.NewTimer(floorRetry)
