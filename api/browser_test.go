@@ -13,7 +13,7 @@ import (
 
 func browserRig(t *testing.T) *rig {
 	return newStatefulRig(t, func(c *Config) {
-		c.Demo = &Demo{Users: []DemoUser{{Name: "dave", Groups: []string{"approver"}}}}
+		c.Demo = &Demo{Users: []DemoUser{{Name: "dave", Groups: []string{"approver"}}, {Name: "erin", Groups: []string{"approver"}}}}
 	})
 }
 
@@ -113,5 +113,6 @@ func TestBrowserGreysOutWhenTheStreamIsCut(t *testing.T) {
 	require.NoError(t, r.ts.Listener.Close())
 	b.until(`document.body.classList.contains("cut")`, "it greys out")
 	require.Regexp(t, `what you see is \d+s old`, b.text("stream"))
+	b.accessible("overview-cut")
 	b.clean(r)
 }

@@ -210,7 +210,9 @@ func TestOldEvidenceIsNotSignedAndThePageSaysWhatDiffers(t *testing.T) {
 	r.follow("alice", r.submit("alice", "/cutovers/CUT-1/approve", again))
 	require.Equal(t, 200, r.as("admin", "DELETE", "/v1/clusters/us/drain", "").status)
 	r.walk()
-	require.Contains(t, r.as("bob", "GET", "/cutovers/CUT-1", "").body, "1 earlier signature is void")
+	page := r.as("bob", "GET", "/cutovers/CUT-1", "").body
+	require.Contains(t, page, "1 earlier signature is void")
+	require.Contains(t, page, "✓ Proposed</b> <small>done, by pat")
 }
 
 func TestARefusalShowsEverythingThatStandsAgainstIt(t *testing.T) {
@@ -456,6 +458,7 @@ func TestWhatHoldsUpACutoverUnderWayCanBeWaivedByForm(t *testing.T) {
 	page := r.as("alice", "GET", "/cutovers/CUT-1", "").body
 	require.Contains(t, page, "waits for ap-1 to stop answering eu")
 	require.Equal(t, []string{"nodes_acknowledged=ap-1"}, boxes(page))
+	require.NotContains(t, page, "cannot be waived")
 	v := formOf(t, page, "/cutovers/CUT-1/approve")
 	v.Set("service", "orders-db")
 	v.Set("reason", "ap-1 is powered off")

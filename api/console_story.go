@@ -275,7 +275,8 @@ func stages(now time.Time, view apitype.Cutover) []console.Stage {
 	}
 	a := view.Approvals
 	out := []console.Stage{step("Proposed", string(statestore.Proposed), "")}
-	out[0].Text = "" // the reason stands above
+	// The reason stands above. Automation revises a proposal, and does not make it its own.
+	out[0].Text, out[0].By, out[0].At = "", view.Proposer, view.ProposedAt
 	signed := fmt.Sprintf("%d of %s", a.Have, count(a.Required, "signature"))
 	if n := len(view.Blockers); n > 0 {
 		signed += fmt.Sprintf(", %s still to waive", count(n, "gate"))
