@@ -29,7 +29,7 @@ func (s *Server) cutoverView(ctx context.Context, c *call, co *statestore.Cutove
 	out := cutoverView(c.st, s.now(c.st), co)
 	if co.Phase == statestore.Fencing {
 		if acks, ok := s.acknowledged(ctx, co.ID); ok {
-			out.Waiting = orEmpty(policy.Waiting(c.st, co, acks))
+			out.Waiting = orEmpty(c.st.Waiting(co, acks))
 			out.Next = nextCommands(out)
 		}
 	}

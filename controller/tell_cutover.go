@@ -124,7 +124,7 @@ func (c *Controller) tellHeldUp(st *statestore.State, t *tenure, held map[string
 			held[id] = -1
 			waits, _ := t.waits(st)
 			c.log.Warn("cutover is held up", append(cutoverOf(st.Index, co),
-				keyMembers, policy.Waiting(st, co, waits.Acknowledged[id]), keyReason, policy.Stuck(st, co))...)
+				keyMembers, st.Waiting(co, waits.Acknowledged[id]), keyReason, policy.Stuck(st, co))...)
 		default:
 			next = min(next, heldUpAfter-(now-since))
 		}

@@ -76,23 +76,7 @@ func Evidence(st *statestore.State, m Move) statestore.Evidence {
 	return ev
 }
 
-// Waiting returns the members that have to stop answering with the source before
-// the cutover can be published, sorted: all but those that have acknowledged and
-// those that people named in what they signed. It is empty for one that is not
-// under way.
-func Waiting(st *statestore.State, co *statestore.Cutover, acknowledged []string) []string {
-	if co.Phase != statestore.Fencing {
-		return nil
-	}
-	return st.Waiting(co, acknowledged)
-}
-
 // G4Enforced reports whether something makes sure that only one side of the
 // service takes writes: a fence or a writer lease. None can be configured yet, so
 // a person has to waive source_fenced each time.
 func G4Enforced(*statestore.Service) bool { return false }
-
-// LossText says, for people, how much data the cutover may lose.
-func LossText(_ *statestore.State, co *statestore.Cutover) string {
-	return "not known: no lag is measured from " + co.Source + " to " + co.Destination
-}

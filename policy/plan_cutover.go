@@ -129,7 +129,7 @@ func missing(unheard, known []string) bool {
 // answers with the source any more and the destination is still as it was signed,
 // or waived since.
 func publish(st *statestore.State, co *statestore.Cutover, acknowledged []string) (statestore.Command, string) {
-	if len(Waiting(st, co, acknowledged)) > 0 || Stuck(st, co) != "" {
+	if len(st.Waiting(co, acknowledged)) > 0 || Stuck(st, co) != "" {
 		return nil, ""
 	}
 	members := slices.DeleteFunc(slices.Clone(acknowledged), func(m string) bool { return st.Members[m] == nil })

@@ -143,10 +143,10 @@ func TestACutoverIsWalked(t *testing.T) {
 
 	co := w.open()
 	require.Empty(t, w.planned(Waits{}), "nobody has acknowledged")
-	require.Equal(t, []string{"ap-1", "eu-1", "us-1"}, Waiting(w.st(), co, nil))
+	require.Equal(t, []string{"ap-1", "eu-1", "us-1"}, w.st().Waiting(co, nil))
 	two := Waits{Acknowledged: map[string][]string{co.ID: {"ap-1", "us-1"}}}
 	require.Empty(t, w.planned(two), "one is missing")
-	require.Equal(t, []string{"eu-1"}, Waiting(w.st(), co, two.Acknowledged[co.ID]))
+	require.Equal(t, []string{"eu-1"}, w.st().Waiting(co, two.Acknowledged[co.ID]))
 	require.Empty(t, w.planned(Waits{Acknowledged: map[string][]string{"CUT-7": {"ap-1", "eu-1", "us-1"}}}), "of another one")
 	w.step(statestore.KindPublishCutover, w.heard())
 
@@ -157,7 +157,7 @@ func TestACutoverIsWalked(t *testing.T) {
 	require.Equal(t, []string{"us"}, clusters)
 	require.Empty(t, mode)
 	require.Empty(t, w.planned(w.heard()), "and that is all")
-	require.Empty(t, Waiting(w.st(), w.st().Cutovers[co.ID], nil))
+	require.Empty(t, w.st().Waiting(w.st().Cutovers[co.ID], nil))
 }
 
 func TestOtherEvidenceVoidsSignatures(t *testing.T) {
@@ -345,7 +345,7 @@ func TestAMemberThatWasSilentWhenPeopleSignedIsNotWaitedFor(t *testing.T) {
 	w.sign(person("bob"))
 	w.sign(person("carol"))
 	w.step(statestore.KindBeginCutover, Waits{})
-	require.Equal(t, []string{"ap-1", "us-1"}, Waiting(w.st(), w.open(), nil))
+	require.Equal(t, []string{"ap-1", "us-1"}, w.st().Waiting(w.open(), nil))
 	w.step(statestore.KindPublishCutover, Waits{Acknowledged: map[string][]string{"CUT-1": {"ap-1", "us-1"}}})
 }
 

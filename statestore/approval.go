@@ -106,8 +106,12 @@ func (st *State) approvalPolicy(service string) ApprovalPolicy {
 
 // Waiting returns the members that a cutover under way still waits for, sorted:
 // all that have not acknowledged, were not named in the evidence that people
-// signed, and whom not enough people have named since.
+// signed, and whom not enough people have named since. It is empty for one that is
+// not under way.
 func (st *State) Waiting(co *Cutover, acknowledged []string) []string {
+	if co.Phase != Fencing {
+		return nil
+	}
 	need := NeedWaivers(st.approvalPolicy(co.Service), GateNodesAcknowledged, Blocked)
 	var waiting []string
 	for _, name := range sortedKeys(st.Members) {

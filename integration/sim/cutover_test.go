@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorate/quorate/health"
-	"github.com/quorate/quorate/policy"
 	"github.com/quorate/quorate/routing"
 	"github.com/quorate/quorate/statestore"
 )
@@ -123,7 +122,7 @@ func TestTheOldActiveSideIsNeverAnsweredAgain(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				if when == "during" {
 					require.Equal(t, statestore.Fencing, i.leader().open().Phase)
-					require.Equal(t, []string{late.name}, policy.Waiting(i.leader().view.State(), i.leader().open(), i.others(late.name)))
+					require.Equal(t, []string{late.name}, i.leader().view.State().Waiting(i.leader().open(), i.others(late.name)))
 				}
 				i.cluster("eu", health.Up)
 				time.Sleep(10 * time.Second)
