@@ -2,8 +2,6 @@ package controller
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -12,58 +10,6 @@ import (
 	"github.com/quorate/quorate/policy"
 	"github.com/quorate/quorate/statestore"
 )
-
-// ErrNotMember says that the acknowledging node is none of this installation.
-var ErrNotMember = errors.New("not a member")
-
-// Acknowledgement is a node's word that it does not answer with the source of a
-// cutover any more and, whatever happens to it, never will under an earlier epoch:
-// the epoch that the cutover reserved is durable there.
-type Acknowledgement struct {
-	Cutover string `json:"cutover"`
-	Epoch   uint64 `json:"epoch"` // the reserved one
-}
-
-// maxAcknowledged bounds what one member may have said of cutovers that this
-// leader has not applied yet.
-const maxAcknowledged = 1024
-
-// Acknowledge takes the word of the node called from, which the transport has
-// authenticated. It is kept for this leadership only; nodes repeat it until the
-// cutover is published.
-func (c *Controller) Acknowledge(_ context.Context, from string, a Acknowledgement) error {
-	t := c.leading()
-	if t == nil {
-		return ErrNotLeading
-	}
-	st := c.cfg.Store.State()
-	if st.Members[from] == nil {
-		return fmt.Errorf("acknowledgement of %s: %w", from, ErrNotMember)
-	}
-	if co := st.Cutovers[a.Cutover]; co != nil && !co.Phase.Open() {
-		return nil // it ended meanwhile, and the node will see that
-	}
-	if t.acknowledge(from, a) {
-		t.replan()
-	}
-	return nil
-}
-
-// acknowledge notes the word; false when it was known.
-func (t *tenure) acknowledge(from string, a Acknowledgement) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	said := t.acks[from]
-	if said[a.Cutover] == a.Epoch || len(said) >= maxAcknowledged {
-		return false
-	}
-	if said == nil {
-		said = map[string]uint64{}
-		t.acks[from] = said
-	}
-	said[a.Cutover] = a.Epoch
-	return true
-}
 
 // replan makes the deciding loop look at once.
 func (t *tenure) replan() {
@@ -137,19 +83,11 @@ func (t *tenure) waits(st *statestore.State) (policy.Waits, time.Duration) {
 			next = min(next, s.Stateful.ProposeAfter.D()-(now-since))
 		}
 	}
-	for from, said := range t.acks {
-		maps.DeleteFunc(said, func(id string, _ uint64) bool {
-			co := st.Cutovers[id]
-			return co != nil && !co.Phase.Open()
-		})
-		for id, epoch := range said {
-			if co := st.Cutovers[id]; co != nil && co.Phase == statestore.Fencing && co.Next == epoch && st.Members[from] != nil {
-				w.Acknowledged[id] = append(w.Acknowledged[id], from)
-			}
+	t.forgetEndedLocked(st)
+	for id, co := range st.Cutovers {
+		if members := t.acknowledgedLocked(st, co); len(members) > 0 {
+			w.Acknowledged[id] = members
 		}
-	}
-	for _, members := range w.Acknowledged {
-		slices.Sort(members)
 	}
 	return w, next
 }
