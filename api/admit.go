@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"maps"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -301,9 +302,7 @@ func (s *Server) writeProblem(w http.ResponseWriter, _ *http.Request, p *apitype
 	if p.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", `Bearer realm="quorate"`)
 	}
-	if p.RetryAfter > 0 {
-		h.Set("Retry-After", strconv.Itoa(int(p.RetryAfter)+1))
-	}
+	maps.Copy(h, p.GetHeaders())
 	w.WriteHeader(p.Status)
 	_ = jsonFormat().Marshal(w, p) // a client that went away is its own problem
 }

@@ -40,9 +40,9 @@ func (s *Server) confirmActive(ctx context.Context, c *call, req apitype.ThawReq
 		act.Text = fmt.Sprintf("would confirm %s as the active side of %s", req.Active, req.Service)
 		return envelope(c, "act", act), nil
 	}
-	res, err := s.propose(ctx, c, func(st *statestore.State) (statestore.Command, error) { return plan(st), nil })
+	res, err := s.attempt(ctx, c, what, plan)
 	if err != nil {
-		return nil, s.explainCutover(c, err, what)
+		return nil, err
 	}
 	text := fmt.Sprintf("confirmed %s as the active side of %s", req.Active, req.Service)
 	if o := c.st.Ownership(req.Service); o != nil && !res.replayed {

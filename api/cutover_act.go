@@ -24,9 +24,9 @@ func (s *Server) proposeCutover(ctx context.Context, in *proposeInput) (*created
 	if req.DryRun {
 		return s.previewCutover(ctx, c, want(c.st), what)
 	}
-	res, err := s.propose(ctx, c, func(st *statestore.State) (statestore.Command, error) { return want(st), nil })
+	res, err := s.attempt(ctx, c, what, want)
 	if err != nil {
-		return nil, s.explainCutover(c, err, what)
+		return nil, err
 	}
 	for _, co := range cutoversNewestFirst(c.st) {
 		if len(co.Steps) > 0 && co.Steps[0].Index == res.index {
@@ -53,9 +53,8 @@ func (s *Server) approveCutover(ctx context.Context, in *approveInput) (*output[
 	if req.DryRun {
 		return s.dryRun(ctx, c, cmd, what)
 	}
-	_, err := s.propose(ctx, c, func(*statestore.State) (statestore.Command, error) { return cmd, nil })
-	if err != nil {
-		return nil, s.explainCutover(c, err, what)
+	if _, err := s.attempt(ctx, c, what, func(*statestore.State) statestore.Command { return cmd }); err != nil {
+		return nil, err
 	}
 	return s.acted(ctx, c, in.ID, func(v apitype.Cutover) string { return signedText(v, c.p.User) })
 }
@@ -75,9 +74,8 @@ func (s *Server) endCutover(ctx context.Context, in *decideInput, act string, cm
 	if in.Body.DryRun {
 		return s.dryRun(ctx, c, cmd, what)
 	}
-	_, err := s.propose(ctx, c, func(*statestore.State) (statestore.Command, error) { return cmd, nil })
-	if err != nil {
-		return nil, s.explainCutover(c, err, what)
+	if _, err := s.attempt(ctx, c, what, func(*statestore.State) statestore.Command { return cmd }); err != nil {
+		return nil, err
 	}
 	return s.acted(ctx, c, in.ID, endedText)
 }
@@ -150,6 +148,25 @@ type refused struct {
 	service string       // of a proposal
 	move    *policy.Move // that was proposed
 	approve *statestore.ApproveCutover
+}
+
+// attempt commits an act about a cutover or an active side, which makes a record
+// also where it is refused.
+func (s *Server) attempt(ctx context.Context, c *call, what refused, want func(*statestore.State) statestore.Command) (done, error) {
+	person := c.p.Via + "/" + c.p.User
+	if c.p.Via != statestore.ViaSocket {
+		if ok, wait := s.refusals.take(person, 0, s.cfg.Now()); !ok {
+			return done{}, tooMany(wait, "too many refused acts by %s", c.p.User)
+		}
+	}
+	res, err := s.propose(ctx, c, func(st *statestore.State) (statestore.Command, error) { return want(st), nil })
+	if err != nil {
+		err = s.explainCutover(c, err, what)
+		if s.asProblem(err).Status < http.StatusInternalServerError {
+			s.refusals.take(person, 1, s.cfg.Now())
+		}
+	}
+	return res, err
 }
 
 // explainCutover adds to a refusal what a person needs to go on: every blocker,

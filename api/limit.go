@@ -16,6 +16,11 @@ const (
 	failureRate  = 1
 	failureBurst = 20
 
+	// A refused act on a cutover costs one of these, per person: each is put on
+	// record, and a loop gone wild must not push all other records out of history.
+	refusalRate  = 0.2
+	refusalBurst = 30
+
 	// maxBuckets bounds memory; the fullest buckets are forgotten first.
 	maxBuckets = 4096
 )

@@ -51,6 +51,7 @@ type Server struct {
 	openAPI  []byte
 	requests *limiter
 	failures *limiter
+	refusals *limiter
 	plans    *planCache
 
 	stopping chan struct{} // closed when Run ends: streams finish
@@ -95,6 +96,7 @@ func New(cfg Config) (*Server, error) {
 		console:  page,
 		requests: newLimiter(requestRate, requestBurst),
 		failures: newLimiter(failureRate, failureBurst),
+		refusals: newLimiter(refusalRate, refusalBurst),
 		plans:    newPlanCache(),
 		stopping: make(chan struct{}),
 	}

@@ -2,6 +2,8 @@ package apitype
 
 import (
 	"fmt"
+	"net/http"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -91,6 +93,15 @@ func (p *Problem) Error() string {
 
 // GetStatus returns the HTTP status.
 func (p *Problem) GetStatus() int { return p.Status }
+
+// GetHeaders returns the headers that go with it.
+func (p *Problem) GetHeaders() http.Header {
+	h := http.Header{}
+	if p.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(p.RetryAfter)+1))
+	}
+	return h
+}
 
 // ContentType returns the media type of a problem.
 func (p *Problem) ContentType(string) string { return "application/problem+json" }
