@@ -41,7 +41,7 @@ func (s *Server) socketPrincipal(ctx context.Context) (principal, bool) {
 	}
 	name := "uid-" + strconv.FormatUint(uint64(p.uid), 10)
 	u, err := user.LookupId(strconv.FormatUint(uint64(p.uid), 10))
-	if err == nil {
+	if err == nil && !statestore.ReservedUser(u.Username) {
 		name = u.Username
 	}
 	if p.uid == 0 || int(p.uid) == os.Getuid() || s.inSocketGroup(p, u) {

@@ -37,6 +37,9 @@ func (c PutToken) apply(st *State, at entry) (record, error) {
 	if c.ID == "" || c.User == "" || c.Hash == ([32]byte{}) || c.For < 0 {
 		return record{}, refuse(ErrInvalid, "token %q: must have an id, a user and a hash, and no negative life", c.ID)
 	}
+	if ReservedUser(c.User) {
+		return record{}, refuse(ErrInvalid, "token %q: must be of a person or a program, %q is no name for one", c.ID, c.User)
+	}
 	tokens := maps.Clone(st.Tokens)
 	maps.DeleteFunc(tokens, func(_ string, t *Token) bool { return passed(at.now, t.Expires) })
 	expires := until(at.now, c.For)

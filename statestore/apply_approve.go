@@ -95,7 +95,7 @@ func decidedAs(p CutoverPhase) string {
 // signer returns a signature of the signer, of nothing yet, or why they may not sign.
 func (st *State) signer(co *Cutover, s Signer) (Signature, error) {
 	by := st.signed(s)
-	if s.User == "" {
+	if s.User == "" || ReservedUser(s.User) {
 		return by, refuse(ErrForbidden, "%s: only a person may sign", co.title())
 	}
 	var err error
@@ -295,7 +295,7 @@ func (c RejectCutover) apply(st *State, at entry) (record, error) {
 // mayDecide refuses an end of a cutover by somebody who may not approve, or
 // without a reason.
 func (st *State) mayDecide(co *Cutover, s Signer, reason, verb string) error {
-	if s.User == "" || !st.Can(s, CanApprove, co.Service) {
+	if s.User == "" || ReservedUser(s.User) || !st.Can(s, CanApprove, co.Service) {
 		return refuse(ErrForbidden, "%s: %s may not %s it: no role that may approve holds", co.title(), orNone(s.User), verb)
 	}
 	if strings.TrimSpace(reason) == "" {

@@ -52,6 +52,8 @@ func (c ProposeCutover) allowed(st *State) error {
 	switch {
 	case strings.TrimSpace(c.Reason) == "":
 		return refuse(ErrInvalid, "service %s: a cutover must have a reason", c.Service)
+	case ReservedUser(c.Signer.User):
+		return refuse(ErrForbidden, "service %s: %q is no person's name", c.Service, c.Signer.User)
 	case c.Signer.User != "":
 		if !st.Can(c.Signer, CanPropose, c.Service) {
 			return refuse(ErrForbidden, "service %s: %s may not propose: no role with that capability holds", c.Service, c.Signer.User)

@@ -143,7 +143,7 @@ func (c ConfirmActive) apply(st *State, at entry) (record, error) {
 		return record{}, refuse(ErrNotFound, "service %s: not found", c.Service)
 	case o == nil:
 		return record{}, refuse(ErrInvalid, "service %s: is stateless and has no active side", c.Service)
-	case c.Signer.User == "" || !st.Can(c.Signer, CanApprove, c.Service):
+	case c.Signer.User == "" || ReservedUser(c.Signer.User) || !st.Can(c.Signer, CanApprove, c.Service):
 		return record{}, refuse(ErrForbidden, "service %s: %s may not confirm its active side: no role that may approve holds", c.Service, orNone(c.Signer.User))
 	case !o.Unconfirmed:
 		return record{}, refuse(ErrDecided, "service %s: its active side %s is confirmed already; move it with a cutover", c.Service, o.Active)

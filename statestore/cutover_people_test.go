@@ -127,3 +127,19 @@ func TestG3AWaiverUnderWayCountsOncePerPersonAndWhileItsSignerMaySign(t *testing
 		})
 	}
 }
+
+// The record says "automation" of what nobody asked for, and "node/NAME" of what a
+// node did: no person may act under such a name.
+func TestNobodyActsUnderTheNameOfWhatIsNoPerson(t *testing.T) {
+	for _, name := range []string{Automation, nodeActor + "eu-1"} {
+		r := proposed(t)
+		r.refuses(PutToken{ID: "t-9", User: name, Groups: []string{"approver"}, Hash: [32]byte{9}, Root: true}, ErrInvalid, "is no name for one")
+		s := Signer{User: name, Via: ViaSocket}
+		r.refuses(r.signAs(s, waived()...), ErrForbidden, "only a person may sign")
+		r.refuses(RejectCutover{ID: "CUT-1", Reason: "no", Signer: s}, ErrForbidden, "may not reject")
+		r.must(RejectCutover{ID: "CUT-1", Reason: "no", Signer: as("ann")})
+		r.refuses(r.proposal(Planned, "us", s), ErrForbidden, "is no person's name")
+		r.must(BeginGeneration{Generation: 2, Member: member("eu"), Reason: "lost quorum"})
+		r.refuses(ConfirmActive{Service: "db", Active: "eu", Reason: "I know", Signer: s, Rotation: dbChange("eu")}, ErrForbidden, "may not confirm")
+	}
+}

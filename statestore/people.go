@@ -1,6 +1,9 @@
 package statestore
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Ways in which a person reaches a node. The local socket is root's: it may do
 // everything, works without any role, and every signature from it is break-glass.
@@ -12,6 +15,12 @@ const (
 
 // Automation is the actor, and the proposer, of what nobody asked for by hand.
 const Automation = "automation"
+
+// ReservedUser reports whether a name is that of an actor who is no person: the
+// record would not tell what a person of that name has done from what nobody did.
+func ReservedUser(name string) bool {
+	return name == Automation || strings.HasPrefix(name, nodeActor)
+}
 
 // Roles returns the roles there are: the spec's, or the built-in ones.
 func (st *State) Roles() map[string]*Role {
