@@ -176,7 +176,9 @@ func summaryOf(status apitype.Status, service string) *apitype.ServiceSummary {
 func (s *Server) proposePage(r *http.Request, c *call, service, kind, to string, was *typed) (console.ProposePage, int) {
 	p := console.ProposePage{
 		Frame: s.frame(c, "Move "+service, "/cutovers/new?service="+service), Service: service, Kind: kind, To: to,
-		Kinds: []string{string(statestore.Planned), string(statestore.Emergency), string(statestore.Back)},
+	}
+	for _, k := range statestore.CutoverKinds() {
+		p.Kinds = append(p.Kinds, string(k))
 	}
 	own := c.st.Ownership(service)
 	if own == nil || !c.st.Can(c.p, statestore.CanRead, service) {

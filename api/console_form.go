@@ -248,7 +248,7 @@ func (s *Server) proposeForm(w http.ResponseWriter, r *http.Request) {
 	in := &proposeInput{Body: apitype.CutoverRequest{Service: service, To: to, Kind: kind, Reason: f.get("reason")}}
 	f.once(t)
 	lines := t.wantFields(in.Resolve(nil))
-	if !slices.Contains([]string{string(statestore.Planned), string(statestore.Emergency), string(statestore.Back)}, kind) {
+	if !slices.Contains(statestore.CutoverKinds(), statestore.CutoverKind(kind)) {
 		lines = append(lines, fmt.Sprintf("kind: must be planned, emergency or failback, is %q", kind))
 		kind = ""
 	}

@@ -52,7 +52,7 @@ func cutoverView(st *statestore.State, now time.Time, co *statestore.Cutover) ap
 	if ss := st.Services[co.Service]; ss != nil {
 		out.Votes = append(targetsView(st, ss.Targets, co.Source), targetsView(st, ss.Targets, co.Destination)...)
 	}
-	if co.Phase == statestore.Proposed || co.Phase == statestore.Approved {
+	if co.Phase.Pending() {
 		out.ExpiresIn = max(co.Expires.Sub(now), 0).Seconds()
 		out.Blockers = gateBlockers(out.Gates)
 	}
@@ -108,7 +108,7 @@ func approvalsView(st *statestore.State, co *statestore.Cutover) apitype.Approva
 		out.Signatures = append(out.Signatures, signatureView(sig))
 	}
 	out.Have = len(co.Signatures)
-	if co.Phase == statestore.Proposed || co.Phase == statestore.Approved {
+	if co.Phase.Pending() {
 		out.Have = len(st.Count(co).People) // one whose right was taken away signs nothing any more
 	}
 	for _, sig := range co.Waived { // while it was under way: waivers, no approvals

@@ -8,13 +8,6 @@ import (
 	"github.com/quorate/quorate/statestore"
 )
 
-// waivableGates are the gates that a waiver may name, in the order in which they
-// are shown.
-var waivableGates = []statestore.Gate{
-	statestore.GateSourceDown, statestore.GateDestination, statestore.GateLag, statestore.GateFenced,
-	statestore.GateNodesAcknowledged, statestore.GateResync, statestore.GateNotFrozen, statestore.GateCooldown,
-}
-
 // ParseWaiver reads a waiver as people write it: GATE, GATE=unknown or
 // GATE=refused for the outcome of a fence that is still untried, or
 // nodes_acknowledged=NODE,NODE for members that a cutover under way waits for.
@@ -25,8 +18,8 @@ func ParseWaiver(text string) (statestore.Waiver, error) {
 	switch {
 	case w.Gate == statestore.GateNoOther:
 		return w, fmt.Errorf("%s cannot be waived: a service moves one step at a time; decide the other cutover first", name)
-	case !slices.Contains(waivableGates, w.Gate):
-		return w, fmt.Errorf("must name a gate (%s), is %q", gateNames(), text)
+	case !slices.Contains(statestore.AllGates(), w.Gate):
+		return w, fmt.Errorf("must name a gate (%s), is %q", waivableGates(), text)
 	case !valued:
 		return w, nil
 	case w.Gate == statestore.GateNodesAcknowledged:
@@ -43,10 +36,14 @@ func ParseWaiver(text string) (statestore.Waiver, error) {
 // refusedOutcome is the outcome of a fence that said no.
 const refusedOutcome = "refused"
 
-func gateNames() string {
-	names := make([]string, len(waivableGates))
-	for i, g := range waivableGates {
-		names[i] = string(g)
+// waivableGates lists the gates that a waiver may name, in the order in which they
+// are shown.
+func waivableGates() string {
+	var names []string
+	for _, g := range statestore.AllGates() {
+		if g.Waivable() {
+			names = append(names, string(g))
+		}
 	}
 	return strings.Join(names, ", ")
 }

@@ -72,12 +72,7 @@ func (m *cutoverMetrics) describe(ch chan<- *prometheus.Desc) {
 	m.phases.Describe(ch)
 }
 
-// gateNames are all gates there are, in their order.
-var gateNames = [...]statestore.Gate{
-	statestore.GateSourceDown, statestore.GateDestination, statestore.GateLag, statestore.GateFenced,
-	statestore.GateNodesAcknowledged, statestore.GateResync, statestore.GateNoOther, statestore.GateNotFrozen, statestore.GateCooldown,
-}
-
+// gateClasses are all a gate can say.
 var gateClasses = [...]statestore.GateClass{
 	statestore.Clean, statestore.Blocked, statestore.UnknownGate, statestore.Untried, statestore.NotConfigured,
 }
@@ -112,7 +107,7 @@ func (m *cutoverMetrics) collectService(st *statestore.State, name string, gauge
 		signed = len(st.Count(co).People)
 	}
 	gauge(m.signatures, float64(signed), name)
-	for _, g := range gateNames {
+	for _, g := range statestore.AllGates() {
 		for _, class := range gateClasses {
 			gauge(m.gate, number(classes[g] == class), name, string(g), string(class))
 		}
@@ -156,7 +151,7 @@ func (m *cutoverMetrics) collectCounts(st *statestore.State, ch chan<- prometheu
 	counter := func(d *prometheus.Desc, v int, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
 	}
-	for _, g := range gateNames {
+	for _, g := range statestore.AllGates() {
 		if g.Waivable() {
 			counter(m.waivers, m.waived[g], string(g))
 		}
@@ -168,7 +163,7 @@ func (m *cutoverMetrics) collectCounts(st *statestore.State, ch chan<- prometheu
 		}
 		for _, to := range st.Destinations(name) {
 			for _, result := range endings {
-				for _, kind := range []statestore.CutoverKind{statestore.Planned, statestore.Emergency, statestore.Back} {
+				for _, kind := range statestore.CutoverKinds() {
 					e := ending{name, own.Active, to, string(kind), string(result)}
 					if kind == statestore.Back && to != service.Stateful.Preferred {
 						continue

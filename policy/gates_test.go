@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -105,12 +106,14 @@ func TestTheDestinationThatNobodyJudgedIsUnknown(t *testing.T) {
 
 func TestEachKindHasItsGates(t *testing.T) {
 	w := dbWorld(t)
-	for _, kind := range []statestore.CutoverKind{statestore.Planned, statestore.Emergency, statestore.Back} {
+	for _, kind := range statestore.CutoverKinds() {
 		var names []statestore.Gate
 		for _, g := range judge(w.st(), Move{Service: "db", To: "us", Kind: kind}) {
 			names = append(names, g.Name)
 		}
 		require.Equal(t, statestore.Gates(kind), names, "%s", kind)
+		in := slices.DeleteFunc(statestore.AllGates(), func(g statestore.Gate) bool { return !slices.Contains(names, g) })
+		require.Equal(t, names, in, "%s: all of them, in the order in which gates are shown", kind)
 	}
 	require.Empty(t, judge(w.st(), Move{Service: "web", To: "us", Kind: statestore.Planned}), "stateless")
 	require.Empty(t, judge(w.st(), Move{Service: "no", To: "us", Kind: statestore.Planned}), "unknown")

@@ -55,7 +55,7 @@ func forbids(st *statestore.State, m Move) []Blocker {
 	}
 	candidates := st.Spec.Candidates(m.Service)
 	switch {
-	case m.Kind != statestore.Planned && m.Kind != statestore.Emergency && m.Kind != statestore.Back:
+	case !slices.Contains(statestore.CutoverKinds(), m.Kind):
 		block(RuleKind, "kind must be planned, emergency or failback, is %q", string(m.Kind))
 	case m.Kind == statestore.Back && own.Active == svc.Stateful.Preferred:
 		block(RuleAlreadyActive, "%s is active on %s, its preferred side, already", m.Service, own.Active)

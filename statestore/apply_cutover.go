@@ -133,7 +133,7 @@ func (st *State) pending(id string, version uint64) (*Cutover, error) {
 	switch {
 	case !ok:
 		return nil, refuse(ErrNotFound, "%s: not found", id)
-	case co.Phase != Proposed && co.Phase != Approved:
+	case !co.Phase.Pending():
 		return nil, refuse(ErrDecided, "%s: is %s", co.title(), co.Phase)
 	case co.Version != version:
 		return nil, refuse(ErrStale, "%s: is at version %d, not at %d", co.title(), co.Version, version)

@@ -42,6 +42,9 @@ const (
 	Back      CutoverKind = "failback"  // to the preferred side
 )
 
+// CutoverKinds returns all kinds there are.
+func CutoverKinds() []CutoverKind { return []CutoverKind{Planned, Emergency, Back} }
+
 // CutoverPhase is how far a cutover has come.
 type CutoverPhase string
 
@@ -60,7 +63,11 @@ const (
 )
 
 // Open reports whether something can still become of it.
-func (p CutoverPhase) Open() bool { return p == Proposed || p == Approved || p == Fencing }
+func (p CutoverPhase) Open() bool { return p.Pending() || p == Fencing }
+
+// Pending reports whether it has not begun: its evidence and its signatures are
+// still judged.
+func (p CutoverPhase) Pending() bool { return p == Proposed || p == Approved }
 
 // Gate names a condition of a cutover.
 type Gate string
@@ -77,6 +84,14 @@ const (
 	GateNotFrozen         Gate = "not_frozen"
 	GateCooldown          Gate = "cooldown"
 )
+
+// AllGates returns all gates there are, in the order in which they are shown.
+func AllGates() []Gate {
+	return []Gate{
+		GateSourceDown, GateDestination, GateLag, GateFenced, GateNodesAcknowledged, GateResync,
+		GateNoOther, GateNotFrozen, GateCooldown,
+	}
+}
 
 // GateClass is what a gate says. What people sign is the class, never its last digit.
 type GateClass string

@@ -24,7 +24,7 @@ func (st *State) voidSignatures(before *State, at entry) record {
 	subject := "installation"
 	for _, id := range st.CutoverIDs() {
 		co := st.Cutovers[id]
-		if co.Phase != Proposed && co.Phase != Approved || len(co.Signatures) == 0 {
+		if !co.Phase.Pending() || len(co.Signatures) == 0 {
 			continue
 		}
 		var by []string

@@ -156,7 +156,7 @@ func (c *chaos) person(n *node) string {
 	switch {
 	case co == nil:
 		did = "proposes"
-		err = i.wants(n.name, name, []statestore.CutoverKind{statestore.Planned, statestore.Emergency, statestore.Back}[c.rand.IntN(3)], "")
+		err = i.wants(n.name, name, statestore.CutoverKinds()[c.rand.IntN(3)], "")
 	case c.rand.IntN(8) == 0 && co.Phase == statestore.Fencing:
 		did = "aborts"
 		err = i.propose(n.name, statestore.AbortCutover{ID: co.ID, Reason: "no", Signer: who(name)})
