@@ -261,7 +261,7 @@ func TestAWaitingApproveEndsWithTheCutover(t *testing.T) {
 	o.then = func(*apitype.Cutover) {
 		o.looks = func(co *apitype.Cutover) { co.Evidence = "1111" }
 	}
-	code, _, talk = o.at(t, nil, args...)
+	code, _, talk = o.at(t, nil, append(args, "--timeout", "5s")...)
 	require.Equal(t, client.ExitConflict, code)
 	require.Contains(t, talk, "the evidence is 1111 now, your signature of 9f3c-77a1-0b2e-51d4 is void")
 
