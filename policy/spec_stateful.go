@@ -22,6 +22,9 @@ func (f *Findings) stateful(st *statestore.State, spec *statestore.Spec) {
 		if own == nil {
 			continue
 		}
+		if taker, host := st.NameTaken(spec, name); taker != "" {
+			f.block(RuleStateful, "services.%s.names: %s would answer %s with another cluster than %s, where it is active; move it first, or remove the service first", taker, taker, host, own.Active)
+		}
 		is, open := spec.Services[name], st.Cutovers[own.Open]
 		switch {
 		case is == nil && open != nil:

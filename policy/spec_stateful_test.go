@@ -43,6 +43,13 @@ func TestWhatASpecMayNotDoToAStatefulService(t *testing.T) {
 		says  string
 	}{
 		{"to become stateless", nothing, func(sp *statestore.Spec) { sp.Services["db"].Stateful = nil }, RuleStateful, "remove the service first"},
+		{"its name given to a service elsewhere", nothing, func(sp *statestore.Spec) {
+			other := *sp.Services["db"]
+			stateful := *other.Stateful
+			stateful.Preferred, other.Stateful = "us", &stateful
+			sp.Services["other"] = &other
+			delete(sp.Services, "db")
+		}, RuleStateful, "services.other.names: other would answer db with another cluster than eu"},
 		{"the active cluster removed", nothing, without("eu"), RuleActive, "it is active on eu"},
 		{"the active cluster excluded", nothing, exclude("eu"), RuleActive, "move it first: quorate cutover propose db --planned"},
 		{"a standby removed", nothing, without("ap"), "", ""},

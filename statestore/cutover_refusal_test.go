@@ -230,6 +230,13 @@ func TestStatefulSpecRefusals(t *testing.T) {
 		{"an empty receiver", stateful, func(sp *Spec) { sp.Notify.Receivers = map[string]*Receiver{"pager": {}} }, ErrInvalid, "notify.receivers.pager: must be a webhook"},
 		{"a route to nowhere", stateful, func(sp *Spec) { sp.Notify.Routes = []Route{{Types: []string{"*"}, To: []string{"pager"}}} }, ErrInvalid, `no receiver is named "pager"`},
 
+		{"its name given to a service elsewhere", stateful, func(sp *Spec) { renamed(sp, "us") }, ErrStateful, "db answers db with eu, and db2 would answer it with another cluster"},
+		{"its name given to a stateless service", stateful, func(sp *Spec) { renamed(sp, "us"); sp.Services["db2"].Stateful = nil }, ErrStateful, "db2 would answer it"},
+		{"its name exchanged", stateful, func(sp *Spec) {
+			renamed(sp, "us")
+			sp.Services["db"] = dbSpec().Services["db"]
+			sp.Services["db"].Names, sp.Services["db2"].Names = []string{"old"}, []string{"DB"}
+		}, ErrStateful, "db2 would answer it"},
 		{"made stateless", stateful, func(sp *Spec) { sp.Services["db"].Stateful = nil }, ErrStateful, "db cannot become stateless; remove the service first"},
 		{"the active cluster excluded", stateful, func(sp *Spec) {
 			sp.Services["db"].Clusters, sp.Services["db"].Stateful.Preferred = Selector{Only: []string{"us", "dr"}}, "us"
@@ -259,6 +266,23 @@ func TestStatefulSpecRefusals(t *testing.T) {
 			r.refuses(ApplySpec{Base: 1, Spec: sp, Rotations: []RotationChange{w}}, tt.want, tt.text)
 		})
 	}
+}
+
+// renamed gives what db is to db2, with another preferred side.
+func renamed(sp *Spec, preferred string) {
+	db2 := *sp.Services["db"]
+	stateful := *db2.Stateful
+	stateful.Preferred, db2.Stateful = preferred, &stateful
+	sp.Services["db2"] = &db2
+	delete(sp.Services, "db")
+}
+
+func TestAServiceIsRenamedWhereItIs(t *testing.T) {
+	r := stateful(t)
+	same := dbChange("eu")
+	same.Service = "db2"
+	r.must(ApplySpec{Base: 1, Spec: dbEdited(func(sp *Spec) { renamed(sp, "eu") }), Rotations: []RotationChange{same}})
+	require.Equal(t, "eu", r.st().Ownership("db2").Active)
 }
 
 func TestARefusalKeepsNoLongText(t *testing.T) {

@@ -20,6 +20,9 @@ func (st *State) checkStateful(spec *Spec) error {
 		if o == nil {
 			continue
 		}
+		if taker, host := st.NameTaken(spec, name); taker != "" {
+			add("%s answers %s with %s, and %s would answer it with another cluster; move it first, or remove the service first", name, host, o.Active, taker)
+		}
 		open := st.OpenCutover(name)
 		next, stays := spec.Services[name]
 		switch {
@@ -47,6 +50,40 @@ func (st *State) checkStateful(spec *Spec) error {
 		return refuse(ErrStateful, "stateful: %s", strings.Join(broken, "; "))
 	}
 	return nil
+}
+
+// NameTaken returns the service that under the spec would answer, with another
+// cluster than the active one, a name that the stateful service answers now: for
+// whoever asks for the name that is a move. Both are empty when there is none.
+func (st *State) NameTaken(spec *Spec, service string) (taker, host string) {
+	was, own := st.Spec.Services[service], st.Ownership(service)
+	if was == nil || own == nil {
+		return "", ""
+	}
+	for _, other := range sortedKeys(spec.Services) {
+		s := spec.Services[other]
+		if other == service || s.Zone != was.Zone || st.becomes(s, other) == own.Active {
+			continue
+		}
+		for _, n := range s.Names {
+			if slices.ContainsFunc(was.Names, func(old string) bool { return strings.EqualFold(old, n) }) {
+				return other, n
+			}
+		}
+	}
+	return "", ""
+}
+
+// becomes returns the active side that a service would have as it is in a spec;
+// empty for a stateless one.
+func (st *State) becomes(s *Service, name string) string {
+	switch own := st.Ownership(name); {
+	case s.Stateful == nil:
+		return ""
+	case own != nil:
+		return own.Active
+	}
+	return s.Stateful.Preferred
 }
 
 // checkActive refuses a rotation of a stateful service that answers with anything
