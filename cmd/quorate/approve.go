@@ -15,12 +15,7 @@ import (
 
 	"github.com/quorate/quorate/api/apitype"
 	"github.com/quorate/quorate/api/client"
-)
-
-// The gates that can hold up a cutover that has begun.
-const (
-	destinationGate = "destination_healthy"
-	nodesGate       = "nodes_acknowledged"
+	"github.com/quorate/quorate/statestore"
 )
 
 // approval is what approve was told.
@@ -147,7 +142,7 @@ func askWaivers(w io.Writer, lines *bufio.Reader, a *approval, co apitype.Cutove
 	for _, waiver := range allWaivers(co, a.waive)[len(a.waive):] {
 		gate := gateOf(waiver)
 		state := "not acknowledged"
-		if i := slices.IndexFunc(co.Gates, func(g apitype.Gate) bool { return g.Name == gate }); i >= 0 && co.Phase != "fencing" {
+		if i := slices.IndexFunc(co.Gates, func(g apitype.Gate) bool { return g.Name == gate }); i >= 0 && phaseOf(co) != statestore.Fencing {
 			state = classText(co.Gates[i].Class)
 		}
 		fmt.Fprintf(w, "%s is %s. Going on without it: %s.\nType yes to waive %s: ", gate, state, risk(gate, co), waiver)
@@ -170,22 +165,22 @@ func typed(lines *bufio.Reader, want string) error {
 
 // risk says what may happen without a gate.
 func risk(gate string, co apitype.Cutover) string {
-	switch gate {
-	case "source_down_by_quorum":
+	switch statestore.Gate(gate) {
+	case statestore.GateSourceDown:
 		return fmt.Sprintf("the regions do not agree that %s is down, so it may be serving now; it takes two break-glass signatures", co.Source)
-	case destinationGate:
+	case statestore.GateDestination:
 		return fmt.Sprintf("%s may not be able to serve, and clients will be sent there", co.Destination)
-	case "lag_within_rpo":
+	case statestore.GateLag:
 		return fmt.Sprintf("nobody knows how far %s trails %s; writes it has not copied are lost", co.Destination, co.Source)
-	case "source_fenced":
+	case statestore.GateFenced:
 		return fmt.Sprintf("if %s still takes writes, both sides do, and somebody must merge or drop them by hand", co.Source)
-	case nodesGate:
+	case statestore.GateNodesAcknowledged:
 		return fmt.Sprintf("nodes that are not heard may go on answering %s until they are", co.Source)
-	case "resync_confirmed":
+	case statestore.GateResync:
 		return fmt.Sprintf("nobody has checked that %s holds what %s wrote since the last move; the rest is lost", co.Destination, co.Source)
-	case "not_frozen":
+	case statestore.GateNotFrozen:
 		return "somebody froze it for a reason; ask them first"
-	case "cooldown":
+	case statestore.GateCooldown:
 		return "it has only just moved; moving again so soon may be flapping"
 	}
 	return "what it guards against may happen"
@@ -256,7 +251,7 @@ func (c *cli) waitFor(cmd *cobra.Command, co apitype.Cutover) error {
 		if co, err = one(env); err != nil {
 			return err
 		}
-		if co.Phase == "proposed" && co.Evidence != seen.Evidence {
+		if phaseOf(co) == statestore.Proposed && co.Evidence != seen.Evidence {
 			return codeError{client.ExitConflict, fmt.Errorf("approve %s: the evidence is %s now, your signature of %s is void; look again: quorate cutover show %s", co.ID, co.Evidence, seen.Evidence, co.ID)}
 		}
 		if co.Phase != seen.Phase && openPhase(co.Phase) {
@@ -275,7 +270,7 @@ func (c *cli) waitFor(cmd *cobra.Command, co apitype.Cutover) error {
 	}); err != nil {
 		return err
 	}
-	if co.Phase != "done" {
+	if phaseOf(co) != statestore.Done {
 		return quietError(client.ExitConflict)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorate/quorate/api/apitype"
 	"github.com/quorate/quorate/health"
+	"github.com/quorate/quorate/statestore"
 )
 
 // card writes everything that a person needs to decide a cutover.
@@ -155,10 +156,10 @@ func signer(s apitype.Signature) string {
 
 // toDecide lists the commands that decide a cutover, as they can be pasted.
 func toDecide(co apitype.Cutover) []string {
-	switch co.Phase {
-	case "approved":
+	switch phaseOf(co) {
+	case statestore.Approved:
 		return []string{"everybody has signed: it begins within seconds"}
-	case "fencing":
+	case statestore.Fencing:
 		all := []string{fmt.Sprintf(`quorate cutover abort %s --confirm %s --reason "..."`, co.ID, co.Service)}
 		if waivers := waiversNeeded(co); len(waivers) > 0 {
 			all = append([]string{approveLine(co, nil, "")}, all...)
@@ -185,10 +186,10 @@ func approveLine(co apitype.Cutover, given []string, reason string) string {
 // waiversNeeded lists what a signature must waive: every gate that is not passed and
 // can be waived.
 func waiversNeeded(co apitype.Cutover) []string {
-	if co.Phase == "fencing" {
+	if phaseOf(co) == statestore.Fencing {
 		var all []string
 		if len(co.Waiting) > 0 {
-			all = append(all, nodesGate+"="+strings.Join(co.Waiting, ","))
+			all = append(all, string(statestore.GateNodesAcknowledged)+"="+strings.Join(co.Waiting, ","))
 		}
 		for _, b := range co.Blockers {
 			if b.Waive != "" {
@@ -227,9 +228,9 @@ func ifNothing(co apitype.Cutover) string {
 	switch {
 	case co.IfNothing != "":
 		return co.IfNothing
-	case co.Phase == "fencing":
+	case phaseOf(co) == statestore.Fencing:
 		return fmt.Sprintf("%s is not answered, and %s not yet, until every node has acknowledged", co.Source, co.Destination)
-	case co.Phase == "approved":
+	case phaseOf(co) == statestore.Approved:
 		return "it begins by itself"
 	}
 	return fmt.Sprintf("%s stays the answer, the proposal expires in %s", co.Source, left(co.ExpiresIn))

@@ -91,8 +91,11 @@ func cutoverRow(co apitype.Cutover) []string {
 
 // openPhase reports whether something can still become of a cutover.
 func openPhase(phase string) bool {
-	return phase == "proposed" || phase == "approved" || phase == "fencing"
+	return statestore.CutoverPhase(phase).Open()
 }
+
+// phaseOf is how far a cutover has come.
+func phaseOf(co apitype.Cutover) statestore.CutoverPhase { return statestore.CutoverPhase(co.Phase) }
 
 func move(co apitype.Cutover) string { return co.Source + " -> " + co.Destination }
 
@@ -160,7 +163,7 @@ func evident(co apitype.Cutover) bool {
 		return true
 	}
 	var ev statestore.Evidence
-	if err := json.Unmarshal(facts, &ev); err != nil || len(ev.Gates) == 0 || co.Phase != "proposed" {
+	if err := json.Unmarshal(facts, &ev); err != nil || len(ev.Gates) == 0 || phaseOf(co) != statestore.Proposed {
 		return true // nothing to compare
 	}
 	return slices.EqualFunc(ev.Gates, co.Gates, func(e statestore.GateResult, g apitype.Gate) bool { return string(e.Class) == g.Class })
@@ -247,8 +250,8 @@ func ending(co apitype.Cutover) string {
 	if n := len(co.Steps); n > 0 && co.Steps[n-1].By != "" {
 		by = " by " + co.Steps[n-1].By
 	}
-	switch co.Phase {
-	case "done":
+	switch phaseOf(co) {
+	case statestore.Done:
 		text := fmt.Sprintf("done: %s answers with %s, epoch %d", co.Service, co.Destination, co.NextEpoch)
 		if co.TookSeconds > 0 {
 			text += ", " + took(co.TookSeconds) + " after the last signature"
@@ -257,15 +260,15 @@ func ending(co apitype.Cutover) string {
 			text += "; old answers until " + clock(co.ClearsAt)
 		}
 		return text
-	case "rejected":
+	case statestore.Rejected:
 		return fmt.Sprintf("rejected %s%s: %s stays the answer", what, by, co.Source)
-	case "aborted":
+	case statestore.Aborted:
 		return fmt.Sprintf("aborted %s%s: %s answers again, under a new epoch", what, by, co.Source)
-	case "expired":
+	case statestore.Expired:
 		return fmt.Sprintf("expired %s: not signed by enough people in time; %s stays the answer", what, co.Source)
-	case "withdrawn":
+	case statestore.Withdrawn:
 		return fmt.Sprintf("withdrawn %s: its cause is gone; %s stays the answer", what, co.Source)
-	case "void":
+	case statestore.Void:
 		return fmt.Sprintf("void %s: a recovery began another generation", what)
 	}
 	return what + " is " + co.Phase

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/api/apitype"
+	"github.com/quorate/quorate/statestore"
 )
 
 func (c *cli) historyCommand() *cobra.Command {
@@ -59,7 +60,7 @@ func (c *cli) ownership(ctx context.Context, service string) (*apitype.Stateful,
 
 // epochs shows the moves of a stateful service, the last one first.
 func (c *cli) epochs(ctx context.Context, service string, owner apitype.Stateful) error {
-	env, err := get[apitype.Cutover](ctx, c, "/cutovers", url.Values{"state": {"done"}, "service": {service}})
+	env, err := get[apitype.Cutover](ctx, c, "/cutovers", url.Values{"state": {string(statestore.Done)}, "service": {service}})
 	if err != nil {
 		return err
 	}
@@ -102,14 +103,11 @@ func signers(co apitype.Cutover) string {
 // because is why a service moved: what the person who proposed it said, and where
 // automation did, the first who signed.
 func because(co apitype.Cutover) string {
-	if co.Proposer == automation && len(co.Approvals.Signatures) > 0 {
+	if co.Proposer == statestore.Automation && len(co.Approvals.Signatures) > 0 {
 		return co.Approvals.Signatures[0].Reason
 	}
 	return co.Reason
 }
-
-// automation is the proposer of cutovers that no person proposed.
-const automation = "automation"
 
 func eventsTable(w io.Writer, events []apitype.Event) {
 	rows := make([][]string, 0, len(events))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorate/quorate/api/apitype"
 	"github.com/quorate/quorate/api/client"
+	"github.com/quorate/quorate/statestore"
 )
 
 // proposal is what propose was told.
@@ -34,11 +35,11 @@ is down. The way back to the preferred side is: quorate failback SERVICE.`,
 			if p.planned == p.emergency {
 				return usageError(fmt.Errorf("%s needs one of --planned and --emergency: may the source be serving?", verbOf(cmd)))
 			}
-			kind := "planned"
+			kind := statestore.Planned
 			if p.emergency {
-				kind = "emergency"
+				kind = statestore.Emergency
 			}
-			return c.propose(cmd, apitype.CutoverRequest{Service: args[0], To: p.to, Kind: kind, Reason: p.reason, DryRun: p.dryRun})
+			return c.propose(cmd, apitype.CutoverRequest{Service: args[0], To: p.to, Kind: string(kind), Reason: p.reason, DryRun: p.dryRun})
 		},
 	}
 	p.flags(cmd)
@@ -57,7 +58,7 @@ func (c *cli) failbackCommand() *cobra.Command {
   quorate failback orders-db --dry-run`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.propose(cmd, apitype.CutoverRequest{Service: args[0], Kind: "failback", Reason: firstOf(a.reason, "back to preferred"), DryRun: a.dryRun})
+			return c.propose(cmd, apitype.CutoverRequest{Service: args[0], Kind: string(statestore.Back), Reason: firstOf(a.reason, "back to preferred"), DryRun: a.dryRun})
 		},
 	}
 	a.flags(cmd)

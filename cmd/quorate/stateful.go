@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorate/quorate/api/apitype"
 	"github.com/quorate/quorate/health"
+	"github.com/quorate/quorate/statestore"
 )
 
 // waitingBanner is the code of the banner that says what the waiting lines say.
@@ -18,8 +19,8 @@ func waitingLines(waiting []apitype.CutoverSummary, asOf time.Time) []string {
 	for _, co := range waiting {
 		text := fmt.Sprintf("%s %s %s -> %s", co.ID, co.Service, co.Source, co.Destination)
 		look := fmt.Sprintf(" (quorate cutover show %s)", co.ID)
-		switch co.Phase {
-		case "proposed":
+		switch statestore.CutoverPhase(co.Phase) {
+		case statestore.Proposed:
 			text += ", expires in " + max(co.ExpiresAt.Sub(asOf), 0).Round(time.Second).String()
 			if co.Have > 0 {
 				text += fmt.Sprintf(", %d of %d signed", co.Have, co.Required)
@@ -28,7 +29,7 @@ func waitingLines(waiting []apitype.CutoverSummary, asOf time.Time) []string {
 				text += ", needs waivers"
 			}
 			undecided = append(undecided, text+look)
-		case "approved":
+		case statestore.Approved:
 			underWay = append(underWay, text+" is signed and about to begin"+look)
 		default:
 			underWay = append(underWay, fmt.Sprintf("%s is under way: %s is not answered any more%s", text, co.Source, look))
