@@ -60,7 +60,7 @@ func (s *Server) may(c *call, co *statestore.Cutover, view apitype.Cutover) may 
 		m.text = c.p.User + " proposed it, so another person has to sign."
 	case signed != nil && !c.st.Count(co).Approved():
 		m.text = "You have signed at " + clock(signed.At) + ". Another person has to be next."
-	case co.Phase == statestore.Approved && len(view.Blockers) == 0 && view.Approvals.Have >= view.Approvals.Required:
+	case begins(view):
 		m.text = "Everybody has signed; it begins at once."
 	default:
 		m.sign, m.waive = true, waiver

@@ -266,6 +266,15 @@ func TestACutoverUnderWayShowsWhatItWaitsForAndIsAborted(t *testing.T) {
 	}, r.store.State().Services["orders-db"].Ownership)
 }
 
+func TestWhatAnApprovedCutoverNamesNextWorks(t *testing.T) {
+	r := newStatefulRig(t)
+	co := r.approved()
+	require.Equal(t, []string{`quorate cutover abort CUT-1 --reason "..."`}, items[apitype.Cutover](t, r.get("/v1/cutovers/CUT-1"))[0].Next)
+	require.Equal(t, "already-decided", name(r.as("bob", "POST", "/v1/cutovers/CUT-1/reject", `{"reason":"too late"}`)))
+	require.Equal(t, 200, r.as("bob", "POST", "/v1/cutovers/CUT-1/abort", `{"reason":"too late"}`).status)
+	require.Equal(t, statestore.Aborted, r.store.State().Cutovers[co.ID].Phase)
+}
+
 func name(a answer) string {
 	var p apitype.Problem
 	_ = json.Unmarshal([]byte(a.body), &p) // no problem has no name

@@ -157,36 +157,35 @@ func stepsView(co *statestore.Cutover) []apitype.CutoverStep {
 	return out
 }
 
+// begins reports whether nobody has to sign any more: it waits for the leader only.
+func begins(v apitype.Cutover) bool {
+	return v.Phase == string(statestore.Approved) && len(v.Blockers) == 0 && v.Approvals.Have >= v.Approvals.Required
+}
+
 // nextCommands are what a person can do about it, as they would type it.
 func nextCommands(v apitype.Cutover) []string {
-	switch statestore.CutoverPhase(v.Phase) {
-	case statestore.Proposed:
-		approve := "quorate approve " + v.ID + " --evidence " + v.Evidence
-		for _, b := range v.Blockers {
-			if b.Waive != "" {
-				approve += " --waive " + b.Waive
-			}
-		}
-		return []string{approve + ` --reason "..."`, "quorate reject " + v.ID + ` --reason "..."`}
-	case statestore.Approved:
-		return []string{"quorate reject " + v.ID + ` --reason "..."`}
-	case statestore.Fencing:
-		next := []string{"quorate cutover abort " + v.ID + ` --reason "..."`}
-		waive := ""
-		for _, b := range v.Blockers {
+	const reason = ` --reason "..."`
+	waive := ""
+	for _, b := range v.Blockers {
+		if b.Waive != "" {
 			waive += " --waive " + b.Waive
 		}
-		if len(v.Waiting) > 0 {
-			waive += " --waive " + waiverText(statestore.Waiver{Gate: statestore.GateNodesAcknowledged, Nodes: v.Waiting})
-		}
-		if waive != "" {
-			next = append(next, "quorate approve "+v.ID+" --evidence "+v.Evidence+waive+` --reason "..."`)
-		}
-		return next
-	case statestore.Done:
-		if v.Kind != string(statestore.Back) {
-			return []string{"quorate failback " + v.Service + ` --reason "..."`}
-		}
+	}
+	if len(v.Waiting) > 0 {
+		waive += " --waive " + waiverText(statestore.Waiver{Gate: statestore.GateNodesAcknowledged, Nodes: v.Waiting})
+	}
+	approve := "quorate approve " + v.ID + " --evidence " + v.Evidence + waive + reason
+	abort := "quorate cutover abort " + v.ID + reason
+	phase := statestore.CutoverPhase(v.Phase)
+	switch {
+	case begins(v), phase == statestore.Fencing && waive == "":
+		return []string{abort}
+	case phase.Pending():
+		return []string{approve, "quorate reject " + v.ID + reason}
+	case phase == statestore.Fencing:
+		return []string{abort, approve}
+	case phase == statestore.Done && v.Kind != string(statestore.Back):
+		return []string{"quorate failback " + v.Service + reason}
 	}
 	return []string{}
 }
