@@ -284,9 +284,12 @@ func (in *installation) quorate(ctx context.Context, n *node, voters int) error 
 }
 
 // banners are what an operator must look at; that nodes came and the parent must
-// hear of it is so in every new installation.
+// hear of it is so in every new installation, and a cutover that waits for people is
+// what a scenario has asked for.
 func banners(st apitype.Status) []apitype.Banner {
-	return slices.DeleteFunc(slices.Clone(st.Banners), func(b apitype.Banner) bool { return b.Code == "ns-changed" })
+	return slices.DeleteFunc(slices.Clone(st.Banners), func(b apitype.Banner) bool {
+		return b.Code == "ns-changed" || b.Code == "cutover-waiting"
+	})
 }
 
 // allWell checks that every voter is up and nothing must be looked at: the votes

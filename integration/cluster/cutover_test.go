@@ -31,8 +31,10 @@ const (
 	// killWithin is how soon after the answer the leader is dead.
 	killWithin = 50 * time.Millisecond
 
-	// answerEvery is how often a node is asked for the stateful name.
-	answerEvery = 5 * time.Millisecond
+	// answerEvery is how often a node is asked for the stateful name. A node that
+	// starts is seen from its first answer on: nothing waits long for one that is away.
+	answerEvery   = 5 * time.Millisecond
+	answerTimeout = 25 * time.Millisecond
 )
 
 // notEnforced are the waivers that every cutover needs while a service has neither
@@ -79,7 +81,7 @@ func (in *installation) follow() (stop func() *answers) {
 			defer func() { _ = c.Close() }() // nothing was buffered
 			for ctx.Err() == nil {
 				asked := time.Now()
-				reply, err := c.Query(ctx, ordersName, "A", dnsclient.Options{Timeout: queryTimeout})
+				reply, err := c.Query(ctx, ordersName, "A", dnsclient.Options{Timeout: answerTimeout})
 				if err == nil {
 					answer := reply.Rcode
 					if len(reply.Addresses) > 0 {
