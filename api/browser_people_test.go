@@ -5,27 +5,41 @@ package api
 import (
 	"testing"
 
-	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorate/quorate/health"
 )
 
+// click clicks what a person could hit, all in one go: the page may replace it at
+// any moment.
 func (b *browser) click(selector string) {
 	b.t.Helper()
-	b.do(chromedp.Click(chromedp.CSS(selector)))
+	hit := b.eval(`(() => {
+		const el = document.querySelector("` + selector + `");
+		if (!el) return "it is not there";
+		el.scrollIntoView({block: "center"});
+		const box = el.getBoundingClientRect();
+		const top = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+		if (!el.contains(top)) return "covered by " + (top && top.outerHTML);
+		el.click();
+		return "";
+	})()`)
+	require.Equal(b.t, "", hit, selector)
 }
 
-// fill types into a field as a person does, key by key.
+// fill types into a field.
 func (b *browser) fill(id, text string) {
 	b.t.Helper()
-	b.do(chromedp.SendKeys(chromedp.CSS("#"+id), text))
+	b.click("#" + id)
+	b.eval(`document.getElementById("` + id + `").focus()`)
+	b.press(text)
+	require.Equal(b.t, text, b.eval(`document.getElementById("`+id+`").value`))
 }
 
 // become switches to another demo user at the top of the page.
 func (b *browser) become(user string) {
 	b.t.Helper()
-	b.do(chromedp.SetValue(chromedp.CSS("select[name=user]"), user))
+	b.eval(`document.querySelector("select[name=user]").value = "` + user + `"`)
 	b.click(".switch button")
 	b.until(`document.querySelector("select[name=user]").selectedOptions[0].defaultSelected && document.querySelector("select[name=user]").value === "`+user+`"`, "the page is "+user+"'s")
 	b.live()
@@ -101,7 +115,7 @@ func TestBrowserConfirmsTheActiveSideAfterARecovery(t *testing.T) {
 	r, b := browserRig(t), newBrowser(t, 360, 740)
 	r.recovered()
 	b.open(r.ts.URL + "/")
-	b.click(`a[href="` + confirmForm + `"]`)
+	b.click("a[href='" + confirmForm + "']")
 	b.until(`location.pathname === "`+confirmForm+`"`, "the form")
 	b.live()
 	b.click("[name=active][value=us]")
