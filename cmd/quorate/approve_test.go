@@ -24,7 +24,7 @@ func pending() apitype.Cutover {
 	return apitype.Cutover{
 		ID: "CUT-17", Service: "orders-db", Kind: "emergency", Source: "eu", Destination: "us", Epoch: 12, NextEpoch: 13, Generation: 1,
 		Phase: "proposed", Proposer: "automation", Reason: "eu down by 3 of 3 regions for 60s", ProposedAt: at, ExpiresAt: at.Add(30 * time.Minute),
-		ExpiresIn: 1613, Evidence: "9f3c-77a1-0b2e-51d4",
+		ExpiresIn: 1613, IfNothing: "eu stays the answer, the proposal expires in 26m53s", Evidence: "9f3c-77a1-0b2e-51d4",
 		Gates: []apitype.Gate{
 			{Name: "source_down_by_quorum", Class: "clean", Why: "orders-db/eu down by 3 of 3 regions", Waivable: true, Passed: true},
 			{Name: "lag_within_rpo", Class: "not_configured", Why: "no lag is configured", Waivable: true, Need: 1, Waive: "lag_within_rpo"},
@@ -280,4 +280,21 @@ func TestUnderWayTheNodesThatAreAwaitedAreWaivedByName(t *testing.T) {
 		`quorate approve CUT-17 --evidence 9f3c-77a1-0b2e-51d4 --waive nodes_acknowledged=ap-1 --confirm orders-db --reason "..."`,
 		`quorate cutover abort CUT-17 --confirm orders-db --reason "..."`,
 	}, toDecide(co))
+}
+
+func TestTheCardNamesWhatDecidesItNow(t *testing.T) {
+	const abort = `quorate cutover abort CUT-17 --confirm orders-db --reason "..."`
+	approved := pending()
+	approved.Phase, approved.Approvals.Have = "approved", 2
+	require.Equal(t, []string{"everybody has signed: it begins within seconds", abort}, toDecide(approved))
+	approved.Approvals.Have = 1 // one whose role was taken away
+	require.Contains(t, toDecide(approved)[0], "quorate approve CUT-17 ")
+
+	moving := approved
+	moving.Phase, moving.Waiting = "fencing", []string{"ap-1", "us-1"}
+	require.Equal(t, []string{
+		`quorate approve CUT-17 --evidence 9f3c-77a1-0b2e-51d4 --waive nodes_acknowledged=ap-1,us-1 --confirm orders-db --reason "..."`, abort,
+	}, toDecide(moving))
+	moving.Waiting = nil
+	require.Equal(t, []string{abort}, toDecide(moving))
 }

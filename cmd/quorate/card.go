@@ -28,7 +28,7 @@ func card(w io.Writer, co apitype.Cutover) {
 		return
 	}
 	lines(w, "to decide", toDecide(co))
-	fmt.Fprintf(w, "if nothing happens: %s\n", ifNothing(co))
+	fmt.Fprintf(w, "if nothing happens: %s\n", co.IfNothing)
 }
 
 // lines writes a paragraph of the card, its name before the first line.
@@ -156,17 +156,17 @@ func signer(s apitype.Signature) string {
 
 // toDecide lists the commands that decide a cutover, as they can be pasted.
 func toDecide(co apitype.Cutover) []string {
-	switch phaseOf(co) {
-	case statestore.Approved:
-		return []string{"everybody has signed: it begins within seconds"}
-	case statestore.Fencing:
-		all := []string{fmt.Sprintf(`quorate cutover abort %s --confirm %s --reason "..."`, co.ID, co.Service)}
-		if waivers := waiversNeeded(co); len(waivers) > 0 {
-			all = append([]string{approveLine(co, nil, "")}, all...)
-		}
-		return all
+	approve := approveLine(co, nil, "")
+	abort := fmt.Sprintf(`quorate cutover abort %s --confirm %s --reason "..."`, co.ID, co.Service)
+	switch phase := phaseOf(co); {
+	case phase == statestore.Approved && len(co.Blockers) == 0 && co.Approvals.Have >= co.Approvals.Required:
+		return []string{"everybody has signed: it begins within seconds", abort}
+	case phase == statestore.Fencing && len(waiversNeeded(co)) == 0:
+		return []string{abort}
+	case phase == statestore.Fencing:
+		return []string{approve, abort}
 	}
-	return []string{approveLine(co, nil, ""), fmt.Sprintf(`quorate reject  %s --reason "..."`, co.ID)}
+	return []string{approve, fmt.Sprintf(`quorate reject  %s --reason "..."`, co.ID)}
 }
 
 // approveLine is the whole command that signs a cutover as it is now. The waivers
@@ -222,16 +222,4 @@ func allWaivers(co apitype.Cutover, given []string) []string {
 func gateOf(waiver string) string {
 	gate, _, _ := strings.Cut(waiver, "=")
 	return gate
-}
-
-func ifNothing(co apitype.Cutover) string {
-	switch {
-	case co.IfNothing != "":
-		return co.IfNothing
-	case phaseOf(co) == statestore.Fencing:
-		return fmt.Sprintf("%s is not answered, and %s not yet, until every node has acknowledged", co.Source, co.Destination)
-	case phaseOf(co) == statestore.Approved:
-		return "it begins by itself"
-	}
-	return fmt.Sprintf("%s stays the answer, the proposal expires in %s", co.Source, left(co.ExpiresIn))
 }
