@@ -188,7 +188,7 @@ func shares(st *statestore.State, name string, pool statestore.Pool, family func
 		order = append(order, s.Cluster)
 		endpoints[s.Cluster] = s.Endpoints
 	}
-	for _, c := range candidatesInOrder(st.Spec, name) {
+	for _, c := range st.Spec.Ordered(name) {
 		if !slices.Contains(order, c) && slices.ContainsFunc(st.Spec.Clusters[c].Endpoints(), family) {
 			order = append(order, c)
 		}
@@ -205,17 +205,6 @@ func shares(st *statestore.State, name string, pool statestore.Pool, family func
 		out = append(out, s)
 	}
 	return out
-}
-
-// candidatesInOrder returns a service's clusters, best first where an order is given.
-func candidatesInOrder(spec *statestore.Spec, name string) []string {
-	out := slices.Clone(spec.Services[name].Policy.Order)
-	for _, c := range spec.Candidates(name) {
-		if !slices.Contains(out, c) {
-			out = append(out, c)
-		}
-	}
-	return slices.DeleteFunc(out, func(c string) bool { return spec.Clusters[c] == nil })
 }
 
 // clusterSide is up when any endpoint of the cluster is, and else the worst of them.

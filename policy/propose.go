@@ -89,7 +89,7 @@ func destined(st *statestore.State, m Move) Move {
 // order that is up and not drained, else the first at all, so that people see what
 // is missing. It is empty when there is no other.
 func nextSide(v view, service, active string) string {
-	others := slices.DeleteFunc(slices.Clone(v.order(service)), func(c string) bool { return c == active })
+	others := slices.DeleteFunc(v.spec.Ordered(service), func(c string) bool { return c == active })
 	for _, c := range others {
 		if v.st.SideOf(service, c) == health.Up && !v.drained(c, service) {
 			return c

@@ -84,27 +84,6 @@ func (v view) verdict(t health.Target) health.Verdict {
 	return health.Verdict{}
 }
 
-// order returns the service's candidates in pool order: failover's order, else by name.
-func (v view) order(service string) []string {
-	candidates := v.spec.Candidates(service)
-	p := v.spec.Services[service].Policy
-	if p.Type != statestore.Failover {
-		return candidates
-	}
-	ordered := make([]string, 0, len(candidates))
-	for _, c := range p.Order {
-		if slices.Contains(candidates, c) && !slices.Contains(ordered, c) {
-			ordered = append(ordered, c)
-		}
-	}
-	for _, c := range candidates {
-		if !slices.Contains(ordered, c) {
-			ordered = append(ordered, c)
-		}
-	}
-	return ordered
-}
-
 // weights returns each candidate's weight: 1 under failover, where order decides,
 // else the declared weights, else capacities if every candidate declares one.
 func (v view) weights(service string, candidates []string) map[string]int {
@@ -133,11 +112,11 @@ func (v view) rotation(service string) statestore.RotationChange {
 	if active := v.active(service); active != "" {
 		rc := v.pinned(service, active)
 		if !sameRotation(rc, last) {
-			rc.Reason = v.why(rc, v.order(service), last)
+			rc.Reason = v.why(rc, v.spec.Ordered(service), last)
 		}
 		return rc
 	}
-	order := v.order(service)
+	order := v.spec.Ordered(service)
 	weights := v.weights(service, order)
 	rc := statestore.RotationChange{
 		Service: service,

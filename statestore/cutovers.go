@@ -64,21 +64,13 @@ func (st *State) Ownership(service string) *Ownership {
 	return nil
 }
 
-// Destinations returns the clusters the service could go to, best first: in the
-// order of its failover policy, then by name.
+// Destinations returns the clusters the service could go to, best first.
 func (st *State) Destinations(service string) []string {
 	o := st.Ownership(service)
 	if o == nil {
 		return nil
 	}
-	candidates := st.Spec.Candidates(service)
-	var to []string
-	for _, name := range slices.Concat(st.Spec.Services[service].Policy.Order, candidates) {
-		if name != o.Active && slices.Contains(candidates, name) && !slices.Contains(to, name) {
-			to = append(to, name)
-		}
-	}
-	return to
+	return slices.DeleteFunc(st.Spec.Ordered(service), func(name string) bool { return name == o.Active })
 }
 
 // own replaces the service's ownership. Its answers may change with it.

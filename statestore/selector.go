@@ -64,6 +64,22 @@ func (sp *Spec) Candidates(service string) []string {
 	return slices.Compact(names)
 }
 
+// Ordered returns the service's candidates, best first: in the order of a failover
+// policy, then by name.
+func (sp *Spec) Ordered(service string) []string {
+	candidates := sp.Candidates(service)
+	if len(candidates) == 0 || sp.Services[service].Policy.Type != Failover {
+		return candidates
+	}
+	ordered := make([]string, 0, len(candidates))
+	for _, c := range slices.Concat(sp.Services[service].Policy.Order, candidates) {
+		if slices.Contains(candidates, c) && !slices.Contains(ordered, c) {
+			ordered = append(ordered, c)
+		}
+	}
+	return ordered
+}
+
 // ServiceTargets returns the targets of one service, sorted: its candidates'
 // endpoints.
 func (sp *Spec) ServiceTargets(service string) []health.Target {

@@ -116,6 +116,14 @@ func TestCandidates(t *testing.T) {
 	require.Len(t, testSpec().Targets(), 4, "three of the service and a front door")
 }
 
+func TestOrderedCandidates(t *testing.T) {
+	sp := testSpec()
+	require.Equal(t, []string{"dr", "eu", "us"}, sp.Ordered("web"), "no order: by name")
+	sp.Services["web"].Policy = Policy{Type: Failover, Order: []string{"us", "gone", "us", "dr"}}
+	require.Equal(t, []string{"us", "dr", "eu"}, sp.Ordered("web"), "what order leaves out comes last")
+	require.Empty(t, sp.Ordered("no"))
+}
+
 func TestServiceDigest(t *testing.T) {
 	digest := testSpec().ServiceDigest("web")
 	for name, edit := range map[string]func(*Spec){
