@@ -192,6 +192,7 @@ func (s *Server) createPlan(ctx context.Context, in *planInput) (*output[apitype
 		return nil, prob
 	}
 	p := makePlan(c.st, spec, in.Body.Source, warnings)
+	p.Warnings = append(p.Warnings, empowerWarning(c, spec)...)
 	s.plans.put(keptPlan{plan: p, source: in.Body.Source, name: in.Body.Name})
 	return envelope(c, "plan", p), nil
 }
@@ -254,7 +255,9 @@ func (s *Server) rollback(ctx context.Context, in *rollbackInput) (*output[apity
 		if prob != nil {
 			return nil, prob
 		}
-		return envelope(c, "plan", makePlan(c.st, spec, r.Source, warnings)), nil
+		p := makePlan(c.st, spec, r.Source, warnings)
+		p.Warnings = append(p.Warnings, empowerWarning(c, spec)...)
+		return envelope(c, "plan", p), nil
 	}
 	base := c.st.Revision
 	reason := in.Body.Reason
@@ -284,6 +287,9 @@ func (s *Server) apply(ctx context.Context, c *call, req apitype.ApplyRequest, c
 		if err := check(st); err != nil {
 			return nil, err
 		}
+		if err := mayEmpower(st, c.p, spec); err != nil {
+			return nil, err
+		}
 		plan = makePlan(st, spec, req.Source, warnings)
 		blockers := plan.Blockers
 		if !req.Force {
@@ -304,6 +310,25 @@ func (s *Server) apply(ctx context.Context, c *call, req apitype.ApplyRequest, c
 	}
 	plan.Applied = res.index
 	return envelope(c, "plan", plan), nil
+}
+
+// mayEmpower refuses a spec that changes who may decide what, but of those who may
+// do everything anyway.
+func mayEmpower(st *statestore.State, p principal, spec *statestore.Spec) error {
+	changed := policy.Empowered(st, spec)
+	if len(changed) == 0 || st.Can(p, statestore.CanAdmin, "") {
+		return nil
+	}
+	return problem(http.StatusForbidden, apitype.ProblemForbidden,
+		"%s may not apply it: it changes who may decide (%s), which takes a role that may admin", p.User, strings.Join(changed, ", "))
+}
+
+// empowerWarning says in a plan that its author may not apply it.
+func empowerWarning(c *call, spec *statestore.Spec) []string {
+	if err := mayEmpower(c.st, c.p, spec); err != nil {
+		return []string{err.Error()}
+	}
+	return nil
 }
 
 // explainApply adds the command that helps to what a person sees.
