@@ -38,7 +38,7 @@ func (s *Server) confirmPage(r *http.Request, c *call, service, active string, w
 	p.Generation = c.st.Generation
 	for _, name := range c.st.Spec.Candidates(service) {
 		p.Clusters = append(p.Clusters, console.Choice{
-			Name: name, Region: c.st.Spec.Clusters[name].Region, State: activeSide(c.st, service, name), Active: name == own.Active,
+			Name: name, Region: c.st.Spec.Clusters[name].Region, State: sideState(c.st, service, name), Active: name == own.Active,
 		})
 	}
 	switch {

@@ -116,7 +116,7 @@ func (s *Server) cutoverPage(r *http.Request, c *call, co *statestore.Cutover, w
 	view := s.cutoverView(r.Context(), c, co)
 	p := console.CutoverPage{
 		Frame: s.frame(c, co.ID+" "+co.Service, "/cutovers/"+co.ID), Cutover: view,
-		Source: activeSide(c.st, co.Service, co.Source), Destination: activeSide(c.st, co.Service, co.Destination),
+		Source: sideState(c.st, co.Service, co.Source), Destination: sideState(c.st, co.Service, co.Destination),
 		Why: why(c.st, s.now(c.st), co), Votes: voteTable(c.st, view), Stages: stages(s.now(c.st), view),
 		Next: nextSteps(view, len(c.st.Members)), Undo: undo(view),
 	}
@@ -191,7 +191,7 @@ func (s *Server) proposePage(r *http.Request, c *call, service, kind, to string,
 	}
 	p.Clusters = []console.Choice{{Name: own.Active, Active: true}}
 	for _, name := range c.st.Destinations(service) {
-		p.Clusters = append(p.Clusters, console.Choice{Name: name, Region: c.st.Spec.Clusters[name].Region, State: activeSide(c.st, service, name)})
+		p.Clusters = append(p.Clusters, console.Choice{Name: name, Region: c.st.Spec.Clusters[name].Region, State: sideState(c.st, service, name)})
 	}
 	switch {
 	case !c.st.Can(c.p, statestore.CanPropose, service):

@@ -166,11 +166,8 @@ func serviceRow(c *call, svc apitype.ServiceSummary) console.ServiceRow {
 	return row
 }
 
-// activeSide is how a stateful service's active side does.
-func activeSide(st *statestore.State, service, cluster string) console.State {
-	ss := st.Services[service]
-	if ss == nil {
-		return console.Unknown
-	}
-	return console.State(clusterSide(ss.Targets, cluster).String())
+// sideState is the side of a cluster for a service, as the evidence of a cutover has
+// it: one endpoint that nobody has judged leaves it unknown.
+func sideState(st *statestore.State, service, cluster string) console.State {
+	return console.State(st.SideOf(service, cluster).String())
 }

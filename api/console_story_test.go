@@ -2,10 +2,14 @@ package api
 
 import (
 	"maps"
+	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorate/quorate/api/console"
+	"github.com/quorate/quorate/health"
 	"github.com/quorate/quorate/statestore"
 )
 
@@ -29,4 +33,20 @@ func TestTheCardSaysWhetherTheWholeSiteIsDown(t *testing.T) {
 	st.Spec = &spec
 	require.Contains(t, extent(&st, co), "nobody can tell")
 	require.Equal(t, "a, b, c, d, e and 2 more", few([]string{"a", "b", "c", "d", "e", "f", "g"}))
+}
+
+func TestTheCardShowsTheSidesThatPeopleSign(t *testing.T) {
+	r := newStatefulRig(t)
+	r.down(3, "eu")
+	st := *r.store.State()
+	require.Equal(t, console.State("down"), sideState(&st, "orders-db", "eu"))
+	spec := *st.Spec
+	spec.Clusters = maps.Clone(spec.Clusters)
+	eu := *spec.Clusters["eu"]
+	eu.IPv4 = append(slices.Clone(eu.IPv4), netip.MustParseAddr("192.0.2.99")) // nobody has judged it
+	spec.Clusters["eu"] = &eu
+	st.Spec = &spec
+	require.Equal(t, health.Unknown, st.SideOf("orders-db", "eu"))
+	require.Equal(t, console.State("unknown"), sideState(&st, "orders-db", "eu"), "as the evidence has it")
+	require.Equal(t, console.Unknown, sideState(&st, "no", "eu"))
 }
