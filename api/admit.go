@@ -39,6 +39,11 @@ type call struct {
 
 type callKey struct{}
 
+// withCall returns a context for operations that the console does for a person.
+func withCall(ctx context.Context, c *call) context.Context {
+	return context.WithValue(ctx, callKey{}, c)
+}
+
 func callOf(ctx context.Context) *call {
 	c, ok := ctx.Value(callKey{}).(*call)
 	if !ok {

@@ -93,7 +93,7 @@ func (s *Server) confirmForm(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	req := apitype.ThawRequest{Service: service, Active: active, Reason: f.get("reason")}
-	if _, err := s.confirmActive(f.ctx, f.call, req); err != nil {
+	if _, err := s.confirmActive(r.Context(), f.call, req); err != nil {
 		p := s.asProblem(err)
 		t.request = keep(p, f)
 		again(p.Status, problemNotice("Not confirmed", p))

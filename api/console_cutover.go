@@ -202,7 +202,7 @@ func (s *Server) proposePage(r *http.Request, c *call, service, kind, to string,
 		return p, http.StatusOK
 	}
 	in := &proposeInput{Body: apitype.CutoverRequest{Service: service, To: to, Kind: p.Kind, Reason: "preview", DryRun: true}}
-	out, err := s.proposeCutover(context.WithValue(r.Context(), callKey{}, c), in)
+	out, err := s.proposeCutover(withCall(r.Context(), c), in)
 	if err != nil {
 		var prob *apitype.Problem
 		if !errors.As(err, &prob) {

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -57,7 +56,6 @@ func (s *Server) credential(r *http.Request, c *call) string {
 type form struct {
 	values url.Values
 	call   *call
-	ctx    context.Context // of the request, with its call
 }
 
 func (f form) get(name string) string { return strings.TrimSpace(f.values.Get(name)) }
@@ -79,7 +77,7 @@ func (s *Server) openForm(w http.ResponseWriter, r *http.Request) (f form, ok bo
 	}
 	c.remote = r.RemoteAddr
 	s.pageHeaders(w, c)
-	f = form{values: r.PostForm, call: c, ctx: context.WithValue(r.Context(), callKey{}, c)}
+	f = form{values: r.PostForm, call: c}
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(readErr, &tooLarge):
@@ -179,7 +177,7 @@ func (s *Server) approveForm(w http.ResponseWriter, r *http.Request) {
 		s.showAgain(w, r, f, co, t, http.StatusUnprocessableEntity, invalidNotice("Nothing is signed", t, lines))
 		return
 	}
-	if _, err := s.approveCutover(f.ctx, in); err != nil {
+	if _, err := s.approveCutover(withCall(r.Context(), f.call), in); err != nil {
 		s.refusedForm(w, r, f, co, t, "Not signed", err)
 		return
 	}
@@ -216,7 +214,7 @@ func (s *Server) endForm(act string) http.HandlerFunc {
 			s.showAgain(w, r, f, co, t, http.StatusUnprocessableEntity, invalidNotice(not, t, lines))
 			return
 		}
-		if _, err := s.endCutover(f.ctx, in, act, cmd); err != nil {
+		if _, err := s.endCutover(withCall(r.Context(), f.call), in, act, cmd); err != nil {
 			s.refusedForm(w, r, f, co, t, not, err)
 			return
 		}
@@ -256,7 +254,7 @@ func (s *Server) proposeForm(w http.ResponseWriter, r *http.Request) {
 		again(http.StatusUnprocessableEntity, invalidNotice("Nothing is proposed", t, lines))
 		return
 	}
-	out, err := s.proposeCutover(f.ctx, in)
+	out, err := s.proposeCutover(withCall(r.Context(), f.call), in)
 	if err != nil {
 		p := s.asProblem(err)
 		t.request = keep(p, f)
