@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -78,4 +79,27 @@ func TestASignatureWhoseTokenIsRevokedIsNotCounted(t *testing.T) {
 	require.Contains(t, page.body, "Approve as alice")
 	co = items[apitype.Cutover](t, r.sign("alice-new", co, waivers...))[0]
 	require.Equal(t, 1, co.Approvals.Have)
+}
+
+// What a form says its author saw is believed only if it is what they sign.
+func TestAFormIsNotBelievedAboutWhatItsAuthorSaw(t *testing.T) {
+	saw := statestore.Evidence{Service: "orders-db", Kind: statestore.Planned, Source: "eu", Destination: "us"}
+	other := saw
+	other.Destination = "ap"
+	for _, tt := range []struct {
+		name string
+		seen string
+		want bool
+	}{
+		{"what is signed", seen(saw), true},
+		{"something else", seen(other), false},
+		{"nothing", "", false},
+		{"no base64", "{}", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, ok := sawOf(form{values: url.Values{"seen": {tt.seen}, "evidence": {saw.Digest()}}})
+			require.Equal(t, tt.want, ok)
+			require.Equal(t, tt.want, got.Digest() == saw.Digest())
+		})
+	}
 }

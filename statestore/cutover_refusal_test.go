@@ -268,6 +268,14 @@ func TestStatefulSpecRefusals(t *testing.T) {
 	}
 }
 
+// What is over is not revised, as if somebody could still sign it.
+func TestARevisionAfterTheEndIsRefused(t *testing.T) {
+	r := proposed(t)
+	r.must(ObserverSilent{Observer: "eu-1"})
+	require.NoError(t, r.doMeta(Tick{}, Meta{Elapsed: 30 * time.Minute}))
+	r.refuses(r.revision(), ErrExpired, "expired")
+}
+
 // renamed gives what db is to db2, with another preferred side.
 func renamed(sp *Spec, preferred string) {
 	db2 := *sp.Services["db"]
