@@ -60,9 +60,10 @@ func (s *Store) swap(st *State) {
 //
 // A command that the state forbids is refused: Result.Err says why, and nothing
 // but the log position, log time and the memory of the request id changes, on
-// every replica; the refusal of a person's act on a cutover is audited. An entry that does not decode changes nothing at all; the raft
-// adapter then parks consensus on this node. An entry at or below the state's
-// index is in the state already and is passed over.
+// every replica; the refusal of a person's act on a cutover is audited. An entry
+// that does not decode changes nothing at all; the raft adapter then parks consensus
+// on this node. An entry at or below the state's index is in the state already and
+// is passed over.
 func (s *Store) Apply(index, term uint64, data []byte) Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,23 +116,7 @@ func (st *State) apply(index, term uint64, data []byte) (*State, error) {
 	framed := st.frame(index, term, meta)
 	at := entry{index: index, now: framed.Now, meta: meta}
 	lost := framed.voidSignatures(st, at)
-	next := *framed
-	var rec record
-	var done bool
-	if cmd != nil {
-		if done, err = framed.remembered(cmd.Kind(), body, meta); !done {
-			rec, err = cmd.apply(&next, at)
-		}
-	} else {
-		err = nil
-	}
-	var refusal *Refusal
-	if asRefusal(err, &refusal) {
-		next = *framed
-		if rec = (record{}); !done {
-			rec = next.refusal(cmd, refusal)
-		}
-	}
+	next, rec, err := framed.obey(cmd, body, at)
 	if rec = rec.also(lost); rec.kind != "" {
 		if err := next.audit(at, rec); err != nil {
 			// The record is ours and always encodes; a replica on which it does not
@@ -139,10 +124,30 @@ func (st *State) apply(index, term uint64, data []byte) (*State, error) {
 			return nil, fmt.Errorf("index %d: audit record: %w: %w", index, err, ErrUndecodable)
 		}
 	}
-	if cmd != nil && !done {
-		next.remember(cmd.Kind(), body, at, err)
+	return next, err
+}
+
+// obey returns the state after the command, and what goes on record. Of a refused
+// one only the memory of its request is left and, where a person acted on a
+// cutover, a record. A nil command is one that this node may skip.
+func (st *State) obey(cmd Command, body []byte, at entry) (*State, record, error) {
+	next := *st
+	if cmd == nil {
+		return &next, record{}, nil
 	}
-	return &next, err
+	if settled, err := st.remembered(cmd.Kind(), body, at.meta); settled {
+		return &next, record{}, err
+	}
+	rec, err := cmd.apply(&next, at)
+	if err != nil {
+		next, rec = *st, record{}
+		var refusal *Refusal
+		if asRefusal(err, &refusal) {
+			rec = next.refusal(cmd, refusal)
+		}
+	}
+	next.remember(cmd.Kind(), body, at, err)
+	return &next, rec, err
 }
 
 // frame returns the state with what every entry moves, whether its command is
