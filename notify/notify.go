@@ -31,26 +31,8 @@ type Store interface {
 
 // Config is what a Notifier needs. All but Log and Registerer are required.
 //
-// Whoever wires a node makes one with New, whether it leads or not, so that its
-// metrics are there, and gives its Run to the controller as a duty:
-//
-//	n := notify.New(notify.Config{
-//		Name:  cfg.Name,
-//		Store: view,
-//		Propose: func(ctx context.Context, cmd statestore.Command, actor string) (statestore.Result, error) {
-//			return raft.Propose(ctx, cmd, consensus.Origin{Actor: actor})
-//		},
-//		Encode: func(e statestore.Event) ([]byte, error) {
-//			return api.CloudEvent(view.State().Installation, cfg.Name, e)
-//		},
-//		Secret: func(name string) ([]byte, error) {
-//			s, err := cfg.Secrets.Resolve(name)
-//			return s.Bytes(), err
-//		},
-//		Dial: (&net.Dialer{Control: probe.AddressPolicy{Allow: cfg.Observer.Allow, Deny: ownAddrs}.Control}).DialContext,
-//		Log:  log, Registerer: registry,
-//	})
-//	controller.Config{Duties: []func(context.Context){n.Run}}
+// Whoever wires a node makes a Notifier whether the node leads or not, so that its
+// metrics are there, and gives its Run to the controller as a duty.
 type Config struct {
 	Name  string // of this node
 	Store Store
