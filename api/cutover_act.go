@@ -233,7 +233,7 @@ func moveErrors(st *statestore.State, m policy.Move, p principal) []apitype.Fiel
 // presentEvidence is the digest of what is so now, which the leader is about to
 // write down where it is another than the cutover's.
 func presentEvidence(st *statestore.State, co *statestore.Cutover) string {
-	if !co.Phase.Open() || co.Phase == statestore.Fencing {
+	if !co.Phase.Pending() {
 		return co.Digest
 	}
 	return policy.Evidence(st, policy.MoveOf(co)).Digest()
