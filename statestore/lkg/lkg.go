@@ -104,7 +104,7 @@ func Open(dir string, log *slog.Logger) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open last known good state: %w", err)
 	}
-	if floor.Generation == 0 && f.hasBase() {
+	if floor.Generation == 0 && len(floor.Services) == 0 && f.hasBase() {
 		f.floor.lost = true // every base has raised it
 	}
 	f.durable.Store(floor)

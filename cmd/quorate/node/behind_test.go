@@ -1,7 +1,10 @@
 package node
 
 import (
+	"bytes"
 	"context"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -60,6 +63,37 @@ func TestCatchingUpMakesNoEarlierStateCurrent(t *testing.T) {
 	p.caughtUp() // while that one is on its way into the table
 	require.NoError(t, p.publish(early))
 	require.Equal(t, "SERVFAIL", answers(p, "db"))
+}
+
+// P5, G5: a node whose floor is lost starts, and answers stateful services once it
+// has caught up, not before: its state may be older than what it answered.
+func TestALostFloorIsCaughtUpWith(t *testing.T) {
+	damages := map[string]func(t *testing.T, path string){
+		"removed": func(t *testing.T, path string) { require.NoError(t, os.Remove(path)) },
+		"damaged": func(t *testing.T, path string) {
+			require.NoError(t, os.WriteFile(path, bytes.Repeat([]byte{0x5a}, 128<<10), 0o600))
+		},
+	}
+	for _, name := range []string{"removed", "damaged"} {
+		t.Run(name, func(t *testing.T) {
+			o := newOrders(t)
+			o.move("us")
+			o.says("us")
+			o.stop()
+			damages[name](t, filepath.Join(o.dir, lkgFolder, "lkg.floor"))
+			n, err := Open(o.cfg, Options{Version: "test"})
+			require.NoError(t, err)
+			require.Equal(t, "SERVFAIL", answered(t, n))
+			n.close() // and it crashes before it has caught up
+			require.True(t, (&dataDir{path: o.dir}).isBehind())
+			o.start()
+			o.says("us")
+			require.Eventually(t, func() bool { return !o.n.dir.isBehind() }, 10*time.Second, 10*time.Millisecond)
+			o.stop()
+			o.start()
+			require.Equal(t, "us", answered(t, o.n), "it has a floor again")
+		})
+	}
 }
 
 func TestBeingBehindOutlivesARestart(t *testing.T) {

@@ -82,6 +82,7 @@ peer: { listen: "127.0.0.1:0", advertise: "127.0.0.1:2", profile: lan }
 	require.Equal(t, id().Nonce, n.Store().State().Members["us-1"].Nonce)
 	require.NoDirExists(t, filepath.Join(second, raftFolder), "the old log is moved aside")
 	require.FileExists(t, filepath.Join(second, "kept"))
+	require.FileExists(t, filepath.Join(second, behindFile), "what it has kept may be long over")
 	m, err := mesh.Open(mesh.Config{Dir: MeshDir(second)})
 	require.NoError(t, err)
 	require.Equal(t, "us-1", m.Identity().Name)
