@@ -7,31 +7,6 @@ import (
 	"github.com/quorate/quorate/health"
 )
 
-// Ownership is which side of a stateful service is active. It changes only by an
-// applied spec that brings the service, by a cutover, and by a person who confirms
-// the active side after a recovery.
-type Ownership struct {
-	Active     string    `json:"active"` // the one cluster it answers with
-	Epoch      uint64    `json:"epoch"`  // only grows
-	Generation uint64    `json:"generation"`
-	Since      time.Time `json:"since"` // log time
-	Index      uint64    `json:"index"` // of the entry that made this epoch
-	Cutover    string    `json:"cutover,omitempty"`
-
-	Open string `json:"open,omitempty"` // id of the open cutover; empty: none
-
-	// Next is the epoch the open cutover has reserved. From the entry that reserves
-	// it on, nobody answers with Active. Zero: none is under way.
-	Next uint64 `json:"next,omitempty"`
-
-	// Unconfirmed says that a recovery may have lost the last move: each node answers
-	// with what it last knew itself until a person names the active side.
-	Unconfirmed bool `json:"unconfirmed,omitempty"`
-}
-
-// Moving reports whether a cutover has taken the active side out of answers.
-func (o *Ownership) Moving() bool { return o != nil && o.Next > 0 }
-
 // CutoverKind says why a service is to move.
 type CutoverKind string
 

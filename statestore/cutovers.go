@@ -55,42 +55,6 @@ func (st *State) LastCutover(service string, match func(*Cutover) bool) *Cutover
 	return last
 }
 
-// Ownership returns which side of the service is active; nil for a service that
-// is stateless or not there.
-func (st *State) Ownership(service string) *Ownership {
-	if s, ok := st.Services[service]; ok {
-		return s.Ownership
-	}
-	return nil
-}
-
-// Destinations returns the clusters the service could go to, best first.
-func (st *State) Destinations(service string) []string {
-	o := st.Ownership(service)
-	if o == nil {
-		return nil
-	}
-	return slices.DeleteFunc(st.Spec.Ordered(service), func(name string) bool { return name == o.Active })
-}
-
-// own replaces the service's ownership. Its answers may change with it.
-func (st *State) own(service string, at entry, edit func(*Ownership)) {
-	next := *st.Services[service]
-	o := *next.Ownership
-	edit(&o)
-	next.Ownership = &o
-	st.Services = with(st.Services, service, &next)
-	st.TableIndex = at.index
-}
-
-// nextEpoch uses up an epoch of the service: one that was never used before, and
-// never will be again.
-func (st *State) nextEpoch(service string) uint64 {
-	epoch := st.Epochs[service] + 1
-	st.Epochs = with(st.Epochs, service, epoch)
-	return epoch
-}
-
 // put replaces a cutover and gives it a new version. Of the ended ones it forgets
 // the oldest beyond what is kept.
 func (st *State) put(co *Cutover) {

@@ -5,9 +5,71 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/quorate/quorate/health"
 )
+
+// Ownership is which side of a stateful service is active. It changes only by an
+// applied spec that brings the service, by a cutover, and by a person who confirms
+// the active side after a recovery.
+type Ownership struct {
+	Active     string    `json:"active"` // the one cluster it answers with
+	Epoch      uint64    `json:"epoch"`  // only grows
+	Generation uint64    `json:"generation"`
+	Since      time.Time `json:"since"` // log time
+	Index      uint64    `json:"index"` // of the entry that made this epoch
+	Cutover    string    `json:"cutover,omitempty"`
+
+	Open string `json:"open,omitempty"` // id of the open cutover; empty: none
+
+	// Next is the epoch the open cutover has reserved. From the entry that reserves
+	// it on, nobody answers with Active. Zero: none is under way.
+	Next uint64 `json:"next,omitempty"`
+
+	// Unconfirmed says that a recovery may have lost the last move: each node answers
+	// with what it last knew itself until a person names the active side.
+	Unconfirmed bool `json:"unconfirmed,omitempty"`
+}
+
+// Moving reports whether a cutover has taken the active side out of answers.
+func (o *Ownership) Moving() bool { return o != nil && o.Next > 0 }
+
+// Ownership returns which side of the service is active; nil for a service that
+// is stateless or not there.
+func (st *State) Ownership(service string) *Ownership {
+	if s, ok := st.Services[service]; ok {
+		return s.Ownership
+	}
+	return nil
+}
+
+// Destinations returns the clusters the service could go to, best first.
+func (st *State) Destinations(service string) []string {
+	o := st.Ownership(service)
+	if o == nil {
+		return nil
+	}
+	return slices.DeleteFunc(st.Spec.Ordered(service), func(name string) bool { return name == o.Active })
+}
+
+// own replaces the service's ownership. Its answers may change with it.
+func (st *State) own(service string, at entry, edit func(*Ownership)) {
+	next := *st.Services[service]
+	o := *next.Ownership
+	edit(&o)
+	next.Ownership = &o
+	st.Services = with(st.Services, service, &next)
+	st.TableIndex = at.index
+}
+
+// nextEpoch uses up an epoch of the service: one that was never used before, and
+// never will be again.
+func (st *State) nextEpoch(service string) uint64 {
+	epoch := st.Epochs[service] + 1
+	st.Epochs = with(st.Epochs, service, epoch)
+	return epoch
+}
 
 // checkStateful refuses a spec that would move a stateful service, or change one
 // whose move is under way; it names all of them. A spec never moves anything: only

@@ -45,15 +45,3 @@ func (st *State) voidSignatures(before *State, at entry) record {
 	}
 	return record{kind: "cutover.revised", subject: subject, text: strings.Join(lost, "; "), detail: CutoverDetail{Changes: lost}}
 }
-
-// also returns one record of both: an entry has no more than one.
-func (r record) also(other record) record {
-	switch {
-	case other.kind == "":
-		return r
-	case r.kind == "":
-		return other
-	}
-	r.text += "; " + other.text
-	return r
-}

@@ -106,6 +106,18 @@ type record struct {
 	detail  any
 }
 
+// also returns one record of both: an entry has no more than one.
+func (r record) also(other record) record {
+	switch {
+	case other.kind == "":
+		return r
+	case r.kind == "":
+		return other
+	}
+	r.text += "; " + other.text
+	return r
+}
+
 // apply returns the state after the entry. A nil state says that the entry could
 // not be read.
 func (st *State) apply(index, term uint64, data []byte) (*State, error) {
