@@ -96,6 +96,18 @@ func TestALostFloorIsCaughtUpWith(t *testing.T) {
 	}
 }
 
+func TestANewNodeIsBehindUntilThereIsAQuorum(t *testing.T) {
+	o := newOrders(t)
+	require.Eventually(t, func() bool { return !o.n.dir.isBehind() }, 10*time.Second, 10*time.Millisecond)
+	o.says("eu")
+	cfg := ordersNode(t, seededDir(t, "other"))
+	n, err := Open(cfg, Options{Version: "test"})
+	require.NoError(t, err)
+	defer n.close()
+	require.True(t, n.tables.behind)
+	require.True(t, n.dir.isBehind())
+}
+
 func TestBeingBehindOutlivesARestart(t *testing.T) {
 	dir, err := openDataDir(t.TempDir())
 	require.NoError(t, err)
