@@ -87,9 +87,10 @@ func columns(w io.Writer, head string, rows [][]string) {
 }
 
 // visible keeps a cell on its line: other people wrote some of them, such as the
-// reason of a drain, and control characters could rewrite a terminal.
+// reason of a drain, and control characters could rewrite a terminal. Those that
+// turn the direction of writing would show another text than the one that is signed.
 func visible(r rune) rune {
-	if unicode.IsControl(r) {
+	if unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp) {
 		return ' '
 	}
 	return r

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,4 +49,17 @@ func TestARolledCAIsNamed(t *testing.T) {
 	old, young := apitype.CA{Fingerprint: "0123456789abcdef0123"}, apitype.CA{Fingerprint: "fedcba9876543210fedc"}
 	retiredCAs(&out, []apitype.CA{old, young}, []apitype.CA{young})
 	require.Regexp(t, `^retired CA 0123456789abcdef, of .*\n$`, out.String())
+}
+
+// A reason must not show its reader another text than it has, such as other gates.
+func TestNoTextTurnsTheDirectionOfWriting(t *testing.T) {
+	for _, r := range "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u2028\u2029\u0085\u009b" {
+		var out strings.Builder
+		columns(plain{&out}, "WHO WHY", [][]string{{"eve", "a" + string(r) + "b"}})
+		fmt.Fprintf(plain{&out}, "a%cb\n", r)
+		require.NotContains(t, out.String(), string(r), "%U", r)
+	}
+	var out strings.Builder
+	fmt.Fprint(plain{&out}, "größer 日本 ✓ עברית")
+	require.Equal(t, "größer 日本 ✓ עברית", out.String(), "what people write stays")
 }
