@@ -1,10 +1,13 @@
 package probe
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -207,6 +210,28 @@ func TestAFaultOfThisNodeIsNoEvidence(t *testing.T) {
 		sick.Store(true)
 		time.Sleep(2 * time.Minute)
 		require.Equal(t, "unknown up:ok unknown:other", h.sides())
+	})
+}
+
+// Without the line nobody learns why a cluster on private addresses is unknown.
+func TestAnAddressThatIsDeniedIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		p := New(Config{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		p.bootTime = func() time.Duration { return 0 }
+		p.measure = func(context.Context, Probe, checker) outcome {
+			return outcome{Result: Result{Reason: ReasonDenied, Detail: "not listed in observer.allow"}, unmeasured: true}
+		}
+		p.SetPlan(BuildPlan([]TargetChecks{webInput()}))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = p.Run(ctx) }()
+		h := watch(t, p, webEU)
+		time.Sleep(time.Minute)
+		cancel()
+		<-done
+		require.Equal(t, "unknown unknown:denied", h.sides())
+		require.Equal(t, 1, strings.Count(log.String(), "observer.allow"), log.String())
 	})
 }
 

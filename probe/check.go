@@ -90,6 +90,7 @@ func measure(ctx context.Context, c checker, timeout time.Duration) outcome {
 func classify(ctx context.Context, err error) Reason {
 	var (
 		bad     *badError
+		denied  *DeniedError
 		netErr  net.Error
 		dnsErr  *net.DNSError
 		verify  *tls.CertificateVerificationError
@@ -100,6 +101,8 @@ func classify(ctx context.Context, err error) Reason {
 	switch {
 	case errors.As(err, &bad):
 		return bad.reason
+	case errors.As(err, &denied):
+		return ReasonDenied
 	case errors.As(err, &dnsErr):
 		return ReasonDNS
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(ctx.Err(), context.DeadlineExceeded),

@@ -334,7 +334,7 @@ func TestTCPCheck(t *testing.T) {
 	r := p.Once(t.Context(), check(portOf(t, closed.Addr())), loopback)
 	require.Equal(t, ReasonRefused, r.Reason, r.Detail)
 	denied := New(Config{}).Once(t.Context(), check(portOf(t, ln.Addr())), loopback)
-	require.Equal(t, ReasonOther, denied.Reason)
+	require.Equal(t, ReasonDenied, denied.Reason)
 	require.Contains(t, denied.Detail, "127.0.0.1 is loopback and not listed in observer.allow")
 	require.Equal(t, ReasonOther, p.Once(t.Context(), Check{}, loopback).Reason, "no kind")
 }

@@ -8,7 +8,8 @@ import (
 // It is a metric label and travels in votes.
 type Reason string
 
-// The reasons of results. A bad result that came while the node's canaries did
+// The reasons of results. ReasonDenied is an address that this node's AddressPolicy
+// closes: it has not probed at all. A bad result that came while the node's canaries did
 // not answer is counted as ReasonCanary: it says nothing about the endpoint.
 const (
 	ReasonOK      Reason = "ok"
@@ -20,6 +21,7 @@ const (
 	ReasonBody    Reason = "body"
 	ReasonLatency Reason = "latency"
 	ReasonCanary  Reason = "canary"
+	ReasonDenied  Reason = "denied"
 	ReasonOther   Reason = "other"
 )
 
@@ -33,7 +35,7 @@ const (
 // resultReasons are the values of the metric label "result".
 var resultReasons = [...]Reason{
 	ReasonOK, ReasonTimeout, ReasonRefused, ReasonDNS, ReasonTLS,
-	ReasonStatus, ReasonBody, ReasonLatency, ReasonCanary, ReasonOther,
+	ReasonStatus, ReasonBody, ReasonLatency, ReasonCanary, ReasonDenied, ReasonOther,
 }
 
 // Result is the outcome of one run of a probe.

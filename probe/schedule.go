@@ -240,6 +240,9 @@ func (l *loop) finish(f finished, now time.Time) {
 	}
 	l.p.keep(s.probe.ID, o.Result)
 
+	if o.Reason == ReasonDenied && s.unmeasured != ReasonDenied {
+		l.p.log.Warn("this node may not probe the address; votes that need it are unknown", keyProbe, s.probe.Names[0].String(), keyErr, o.Detail)
+	}
 	s.unmeasured = ""
 	switch {
 	case o.unmeasured:
