@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/quorate/quorate/api/apitype"
 	"github.com/quorate/quorate/api/client"
+	"github.com/quorate/quorate/probe"
 )
 
 // lookCommands read and change nothing.
@@ -70,6 +72,22 @@ func votesTable(w io.Writer, targets []apitype.TargetVotes) {
 	columns(w, head, rows)
 	v := targets[0].Verdict
 	fmt.Fprintf(w, "down needs %d, up needs %d of %d regions\n", v.NeedDown, v.NeedUp, v.Eligible)
+	if by := deniedAt(targets); len(by) > 0 {
+		fmt.Fprintf(w, "denied: %s may not probe that address; list it in observer.allow of node.yaml there, and restart\n", strings.Join(by, ", "))
+	}
+}
+
+// deniedAt names the observers whose own policy keeps them from an address.
+func deniedAt(targets []apitype.TargetVotes) []string {
+	var by []string
+	for _, t := range targets {
+		for _, v := range t.Votes {
+			if v.Reason == string(probe.ReasonDenied) && !slices.Contains(by, v.Observer) {
+				by = append(by, v.Observer)
+			}
+		}
+	}
+	return by
 }
 
 func voteText(v apitype.Vote) string {
