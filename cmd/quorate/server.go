@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,9 +39,13 @@ func (c *cli) serverCommand() *cobra.Command {
 				return fmt.Errorf("read node.yaml: %w", err)
 			}
 			level := new(slog.LevelVar)
+			log := newLogger(c.err, cfg.Log, level)
+			if !c.person {
+				defer outliveHangUps(log)()
+			}
 			n, err := node.Open(cfg, node.Options{
 				Version: version, Source: string(source), Socket: socket, CheckStore: checkStoreApart,
-				Log: newLogger(c.err, cfg.Log, level), Level: level,
+				Log: log, Level: level,
 			})
 			if err != nil {
 				return startError(path, err)
@@ -53,6 +59,29 @@ func (c *cli) serverCommand() *cobra.Command {
 	cmd.Flags().StringVarP(&path, "config", "c", "/etc/quorate/node.yaml", "node.yaml")
 	cmd.Flags().StringVar(&socket, "socket", "", "unix socket of the API; default /run/quorate/quorate.sock, else in data_dir")
 	return cmd
+}
+
+// outliveHangUps keeps SIGHUP from ending the process until it is undone. To many
+// daemons it says "read your file again", which this one does not do; whoever sends
+// it means to lose no answers.
+func outliveHangUps(log *slog.Logger) (undo func()) {
+	hups := make(chan os.Signal, 1)
+	signal.Notify(hups, syscall.SIGHUP)
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-hups:
+				log.Warn("SIGHUP does nothing: node.yaml is read at the start; restart the node to read it again")
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(hups)
+		close(done)
+	}
 }
 
 // loadNode reads node.yaml. A key without behaviour is refused by name: to ignore
