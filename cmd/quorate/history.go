@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
@@ -18,7 +20,7 @@ func (c *cli) historyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "history [SERVICE]",
 		Short: "Show what moved answers, when and why",
-		Long: `Of a stateful service: its epochs, who signed for them and how long they took.
+		Long: `Of a stateful service: its epochs, who made them, and how long a move took.
 Otherwise the events that moved answers.`,
 		Example: `  quorate history
   quorate history orders-db`,
@@ -58,22 +60,77 @@ func (c *cli) ownership(ctx context.Context, service string) (*apitype.Stateful,
 	return s.Stateful, err
 }
 
-// epochs shows the moves of a stateful service, the last one first.
+// epochs shows who was active under which epoch, the last one first.
 func (c *cli) epochs(ctx context.Context, service string, owner apitype.Stateful) error {
 	env, err := get[apitype.Cutover](ctx, c, "/cutovers", url.Values{"state": {string(statestore.Done)}, "service": {service}})
 	if err != nil {
 		return err
 	}
+	events, err := get[apitype.Event](ctx, c, "/events", url.Values{
+		"types": {evBegun + "," + evAborted + "," + evConfirmed}, "service": {service}, "limit": {"1000"},
+	})
+	if err != nil {
+		return err
+	}
 	return show(c, env, func(w io.Writer, cutovers []apitype.Cutover) {
-		if len(cutovers) > 0 {
-			rows := make([][]string, 0, len(cutovers))
-			for _, co := range cutovers {
-				rows = append(rows, epochRow(co))
-			}
-			columns(w, "EPOCH WHEN MOVE KIND TOOK BY REASON", rows)
+		if rows := epochRows(cutovers, events.Items); len(rows) > 0 {
+			columns(w, epochHead, rows)
 		}
 		fmt.Fprintf(w, "active %s, epoch %d, since %s; every event: quorate events --service %s\n", owner.Active, owner.Epoch, stamp(owner.Since), service)
 	})
+}
+
+const (
+	epochHead = "EPOCH WHEN MOVE KIND TOOK BY REASON"
+
+	evBegun     = "cutover.begun"
+	evAborted   = "cutover.aborted"
+	evConfirmed = "service.confirmed"
+)
+
+// epochRows are the epochs that cutovers made, and those that an abort or a person's
+// word after a recovery did: the cutovers alone do not have them.
+func epochRows(cutovers []apitype.Cutover, events []apitype.Event) [][]string {
+	type line struct {
+		epoch uint64
+		row   []string
+	}
+	var lines []line
+	for _, co := range cutovers {
+		lines = append(lines, line{co.NextEpoch, epochRow(co)})
+	}
+	begun := map[string]bool{} // an abort before that leaves the epoch as it is
+	for _, e := range events {
+		var d statestore.CutoverDetail
+		if b, err := json.Marshal(e.Detail); err != nil || json.Unmarshal(b, &d) != nil {
+			continue // it came as JSON; a detail of another shape is of another version
+		}
+		stayed, kind := d.Source+" stays", "abort of "+d.Cutover
+		switch e.Type {
+		case evBegun:
+			begun[d.Cutover] = true
+			continue
+		case evAborted:
+			if !begun[d.Cutover] {
+				continue
+			}
+		case evConfirmed:
+			kind = "confirmed"
+			if d.Source != d.Destination {
+				stayed = d.Source + " -> " + d.Destination
+			}
+		default:
+			continue
+		}
+		row := []string{fmt.Sprint(d.Epoch), stamp(e.Wall), stayed, kind, "-", e.Actor, d.Reason}
+		lines = append(lines, line{d.Epoch, row})
+	}
+	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(b.epoch, a.epoch) })
+	rows := make([][]string, 0, len(lines))
+	for _, l := range lines {
+		rows = append(rows, l.row)
+	}
+	return rows
 }
 
 func epochRow(co apitype.Cutover) []string {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,11 +53,34 @@ func TestHistoryOfAStatefulServiceIsItsEpochs(t *testing.T) {
 	co.Approvals.Signatures = []apitype.Signature{{User: "sre-1", Reason: "eu power lost, ticket 8812"}, {User: "dba-2", Reason: "seen it"}}
 	co.Gates[2].Waived = []string{"sre-1"}
 	var out bytes.Buffer
-	columns(&out, "EPOCH WHEN MOVE KIND TOOK BY REASON", [][]string{epochRow(co)})
+	columns(&out, epochHead, [][]string{epochRow(co)})
 	require.Equal(t, "EPOCH  WHEN                  MOVE      KIND       TOOK  BY                                     REASON\n"+
 		"13     2026-03-01 03:16:40Z  eu -> us  emergency  5.1s  sre-1 + dba-2 (waived: source_fenced)  eu power lost, ticket 8812\n", out.String())
 	co.Proposer, co.Reason = "sre-3", "back to preferred"
 	require.Equal(t, "back to preferred", because(co))
+}
+
+// An abort and a person's word after a recovery make epochs as well: without them the
+// list would end below the epoch that is active.
+func TestHistoryHasTheEpochsThatNoMoveMade(t *testing.T) {
+	co := pending()
+	co.Phase, co.NextEpoch = "done", 13
+	wall := time.Date(2026, 3, 2, 3, 0, 0, 0, time.UTC)
+	event := func(kind, user string, detail map[string]any) apitype.Event {
+		return apitype.Event{Type: kind, Actor: user, Wall: wall, Detail: detail}
+	}
+	var out bytes.Buffer
+	columns(&out, epochHead, epochRows([]apitype.Cutover{co}, []apitype.Event{
+		event("cutover.aborted", "dba-2", map[string]any{"cutover": "CUT-18", "source": "us", "epoch": float64(13), "reason": "never begun"}),
+		event("cutover.begun", "automation", map[string]any{"cutover": "CUT-19", "epoch": float64(14)}),
+		event("cutover.aborted", "dba-2", map[string]any{"cutover": "CUT-19", "source": "us", "epoch": float64(15), "reason": "eu does not come up"}),
+		event("service.confirmed", "sre-1", map[string]any{"source": "us", "destination": "eu", "epoch": float64(16), "reason": "eu took the last writes"}),
+	}))
+	got := strings.Split(strings.TrimSpace(out.String()), "\n")
+	require.Len(t, got, 4)
+	require.Regexp(t, `^16 +2026-03-02 03:00:00Z +us -> eu +confirmed +- +sre-1 +eu took the last writes$`, got[1])
+	require.Regexp(t, `^15 +2026-03-02 03:00:00Z +us stays +abort of CUT-19 +- +dba-2 +eu does not come up$`, got[2])
+	require.Regexp(t, `^13 `, got[3])
 }
 
 func TestAnAnswerIsYAMLOrNamesToo(t *testing.T) {
