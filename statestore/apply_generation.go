@@ -43,11 +43,9 @@ func (c BeginGeneration) apply(st *State, at entry) (record, error) {
 		st.Trust = append(st.Trust[:len(st.Trust):len(st.Trust)], ca)
 		detail.CA = ca.Fingerprint
 	}
-	for _, id := range st.CutoverIDs() {
-		if co := st.Cutovers[id]; co.Phase.Open() {
-			st.end(co, Void, at, at.meta.Actor, fmt.Sprintf("a recovery began generation %d", c.Generation))
-			detail.Void = append(detail.Void, id)
-		}
+	for _, co := range st.OpenCutovers() {
+		st.end(co, Void, at, at.meta.Actor, fmt.Sprintf("a recovery began generation %d", c.Generation))
+		detail.Void = append(detail.Void, co.ID)
 	}
 	for _, name := range sortedKeys(st.Services) {
 		if st.Services[name].Ownership != nil {

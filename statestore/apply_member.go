@@ -153,8 +153,8 @@ func (c RemoveMember) apply(st *State, at entry) (record, error) {
 // do not name it. To remove a member does not stop it: it may go on answering with
 // the side that is left, and that only people who approve may accept (G4).
 func (st *State) MayRemove(member string) error {
-	for _, id := range st.CutoverIDs() {
-		if co := st.Cutovers[id]; co.Phase == Fencing && slices.Contains(st.Waiting(co, nil), member) {
+	for _, co := range st.OpenCutovers() {
+		if slices.Contains(st.Waiting(co, nil), member) {
 			return refuse(ErrBlocked, "member %s: %s is under way and counts on its word; waive %s=%s there or abort it first",
 				member, co.title(), GateNodesAcknowledged, member)
 		}

@@ -34,6 +34,17 @@ func (st *State) CutoverIDs() []string {
 	return slices.SortedFunc(maps.Keys(st.Cutovers), CompareCutovers)
 }
 
+// OpenCutovers returns the cutovers of which something can still become, oldest first.
+func (st *State) OpenCutovers() []*Cutover {
+	var open []*Cutover
+	for _, id := range st.CutoverIDs() {
+		if co := st.Cutovers[id]; co.Phase.Open() {
+			open = append(open, co)
+		}
+	}
+	return open
+}
+
 // OpenCutover returns the service's open cutover; nil when there is none.
 func (st *State) OpenCutover(service string) *Cutover {
 	s, ok := st.Services[service]

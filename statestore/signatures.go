@@ -22,8 +22,7 @@ func (st *State) voidSignatures(before *State, at entry) record {
 	}
 	var lost []string
 	subject := "installation"
-	for _, id := range st.CutoverIDs() {
-		co := st.Cutovers[id]
+	for _, co := range st.OpenCutovers() {
 		if !co.Phase.Pending() || len(co.Signatures) == 0 {
 			continue
 		}

@@ -126,7 +126,10 @@ func (c *cli) showBackup(path string, st *statestore.State) error {
 		File: path, Installation: st.Installation, Generation: st.Generation, Index: st.Index, Revision: st.Revision,
 		Services: len(st.Spec.Services), Clusters: len(st.Spec.Clusters), Members: len(st.Members),
 		Events: st.Audit.Count, StateHash: hex.EncodeToString(hash[:]),
-		Epochs: map[string]uint64{}, Open: openCutovers(st),
+		Epochs: map[string]uint64{}, Open: []string{},
+	}
+	for _, co := range st.OpenCutovers() {
+		b.Open = append(b.Open, co.ID)
 	}
 	for name, run := range st.Services {
 		if run.Ownership != nil {
@@ -155,15 +158,4 @@ func (b backup) stateful() string {
 		text += "  open " + strings.Join(b.Open, ",")
 	}
 	return text
-}
-
-// openCutovers are the cutovers that have neither been done nor ended otherwise.
-func openCutovers(st *statestore.State) []string {
-	open := []string{}
-	for _, id := range st.CutoverIDs() {
-		if st.Cutovers[id].Phase.Open() {
-			open = append(open, id)
-		}
-	}
-	return open
 }

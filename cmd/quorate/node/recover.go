@@ -206,10 +206,8 @@ func (r *Recovery) above(states ...*statestore.State) uint64 {
 // Void returns the cutovers that end without having been done, oldest first.
 func (r *Recovery) Void() []string {
 	var ids []string
-	for _, id := range r.From.CutoverIDs() {
-		if r.From.Cutovers[id].Phase.Open() {
-			ids = append(ids, id)
-		}
+	for _, co := range r.From.OpenCutovers() {
+		ids = append(ids, co.ID)
 	}
 	return ids
 }

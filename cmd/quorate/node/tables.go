@@ -17,9 +17,8 @@ import (
 // table replaces an older one, so neither a replaying log nor a restored
 // snapshot ever takes answers back. What a stateful service comes to is on disk
 // before the table that answers so is in, and a service whose epoch cannot be kept
-// is withheld until it can (G2). All but table, swapped,
-// current and caught belong to the goroutine
-// that publishes.
+// is withheld until it can (G2). All but table, swapped, current and caught belong to
+// the goroutine that publishes.
 type publisher struct {
 	table   atomic.Pointer[routing.Table]
 	swapped chan struct{} // holds one: another table is in; nil: nobody waits for that
