@@ -44,7 +44,7 @@ func (s *Server) banners(st *statestore.State, status apitype.Status) []apitype.
 		}
 	}
 	for _, w := range status.Waiting {
-		add("cutover-waiting", "services/"+w.Service, "%s", waitingText(w))
+		add(apitype.BannerWaiting, "services/"+w.Service, "%s", waitingText(w))
 	}
 	if st.Revision == 0 {
 		add("no-spec", "", "no spec yet: quorate apply -f spec.yaml")

@@ -236,7 +236,7 @@ func (s *Server) frame(c *call, title, path string) console.Frame {
 		Status: s.status(c), Now: s.cfg.Now().UTC(), DataAt: c.asOf,
 	}
 	// The page shows what waits for people at its top, and better.
-	f.Status.Banners = slices.DeleteFunc(f.Status.Banners, func(b apitype.Banner) bool { return b.Code == "cutover-waiting" })
+	f.Status.Banners = slices.DeleteFunc(f.Status.Banners, func(b apitype.Banner) bool { return b.Code == apitype.BannerWaiting })
 	if s.cfg.Demo != nil && c.p.Via == statestore.ViaDemo {
 		for _, u := range s.cfg.Demo.Users {
 			f.Users = append(f.Users, u.Name)

@@ -61,9 +61,13 @@ type Quorum struct {
 	StaleSeconds float64   `json:"stale_seconds"` // since this node last heard a leader that holds its lease
 }
 
+// BannerWaiting is the code of the banner of a cutover that waits for somebody.
+// Whoever shows Status.Waiting too leaves it out.
+const BannerWaiting = "cutover-waiting"
+
 // Banner is one thing an operator must see.
 type Banner struct {
-	Code    string `json:"code"` // lone-observer, observer-silent, observer-unconfirmed, frozen, drained, ns-changed, no-quorum, no-spec, cutover-waiting, unconfirmed
+	Code    string `json:"code"` // lone-observer, observer-silent, observer-unconfirmed, frozen, drained, ns-changed, no-quorum, no-spec, unconfirmed, withheld, cutover-waiting
 	Subject string `json:"subject,omitempty"`
 	Text    string `json:"text"`
 }

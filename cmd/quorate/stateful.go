@@ -10,9 +10,6 @@ import (
 	"github.com/quorate/quorate/statestore"
 )
 
-// waitingBanner is the code of the banner that says what the waiting lines say.
-const waitingBanner = "cutover-waiting"
-
 // waitingLines says which cutovers wait for somebody, and for what.
 func waitingLines(waiting []apitype.CutoverSummary, asOf time.Time) []string {
 	var undecided, underWay []string

@@ -104,7 +104,7 @@ func statusTable(w io.Writer, st apitype.Status, asOf time.Time) {
 		fmt.Fprintf(w, "%-8s %s\n", name, line)
 	}
 	for _, b := range st.Banners {
-		if b.Code != waitingBanner { // the line above says more
+		if b.Code != apitype.BannerWaiting { // the line above says more
 			fmt.Fprintf(w, "notice   %s\n", b.Text)
 		}
 	}
