@@ -3,6 +3,7 @@ package node
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"sync"
@@ -81,7 +82,7 @@ func TestALostFloorIsCaughtUpWith(t *testing.T) {
 			o.says("us")
 			o.stop()
 			damages[name](t, filepath.Join(o.dir, lkgFolder, "lkg.floor"))
-			n, err := Open(o.cfg, Options{Version: "test"})
+			n, err := Open(o.cfg, Options{Version: "test", Socket: filepath.Join(t.TempDir(), "sock")})
 			require.NoError(t, err)
 			require.Equal(t, "SERVFAIL", answered(t, n))
 			n.close() // and it crashes before it has caught up
@@ -101,11 +102,51 @@ func TestANewNodeIsBehindUntilThereIsAQuorum(t *testing.T) {
 	require.Eventually(t, func() bool { return !o.n.dir.isBehind() }, 10*time.Second, 10*time.Millisecond)
 	o.says("eu")
 	cfg := ordersNode(t, seededDir(t, "other"))
-	n, err := Open(cfg, Options{Version: "test"})
+	n, err := Open(cfg, Options{Version: "test", Socket: filepath.Join(t.TempDir(), "sock")})
 	require.NoError(t, err)
 	defer n.close()
 	require.True(t, n.tables.behind)
 	require.True(t, n.dir.isBehind())
+}
+
+// A node that is behind and hears no quorum, however often it starts.
+func TestWhoIsBehindStaysSoWithoutAQuorum(t *testing.T) {
+	o := newOrders(t)
+	o.says("eu")
+	o.stop()
+	require.NoError(t, (&dataDir{path: o.dir}).markBehind())
+	for range 2 {
+		n, err := Open(o.cfg, Options{Version: "test", Socket: filepath.Join(t.TempDir(), "sock")})
+		require.NoError(t, err)
+		require.NoError(t, n.raft.Close()) // alone it would be a quorum
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		require.NoError(t, n.catchUp(ctx))
+		stop()
+		require.False(t, n.tables.current.Load())
+		require.Equal(t, "SERVFAIL", answered(t, n))
+		n.close()
+	}
+	o.start()
+	o.says("eu")
+}
+
+// A crash must find either the epochs that the node has answered with, or the mark.
+func TestBeingBehindEndsOnceEpochsAreKept(t *testing.T) {
+	o := newOrders(t)
+	o.says("eu")
+	o.stop()
+	require.NoError(t, (&dataDir{path: o.dir}).markBehind())
+	n, err := Open(o.cfg, Options{Version: "test", Socket: filepath.Join(t.TempDir(), "sock")})
+	require.NoError(t, err)
+	d := &disk{fails: errors.New("input/output error")}
+	n.tables.floor = d
+	o.run(n)
+	require.Eventually(t, func() bool { return d.tried() > 1 }, 20*time.Second, 10*time.Millisecond)
+	require.True(t, n.dir.isBehind())
+	require.Equal(t, "SERVFAIL", answered(t, n))
+	d.set(func(d *disk) { d.fails = nil })
+	o.says("eu")
+	require.Eventually(t, func() bool { return !n.dir.isBehind() }, 10*time.Second, 10*time.Millisecond)
 }
 
 func TestBeingBehindOutlivesARestart(t *testing.T) {
