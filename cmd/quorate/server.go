@@ -72,7 +72,7 @@ func outliveHangUps(log *slog.Logger) (undo func()) {
 		for {
 			select {
 			case <-hups:
-				log.Warn("SIGHUP does nothing: node.yaml is read at the start; restart the node to read it again")
+				log.Warn("a hang-up does nothing: node.yaml is read at the start; restart the node to read it again")
 			case <-done:
 				return
 			}
