@@ -35,7 +35,7 @@ func (c *cli) approveCommand(under string) *cobra.Command {
 		Long: `You sign the evidence: what "quorate cutover show ID" shows. When it changes
 before enough people have signed, the signatures are void. On a terminal approve
 shows the card and asks; a script gives --evidence, --confirm and a --waive for
-each gate that is not clean.`,
+each gate that still needs one.`,
 		Example: fmt.Sprintf(`  quorate %sapprove CUT-17 --reason "eu power lost, ticket 8812"
   quorate %sapprove CUT-17 --evidence 9f3c-77a1-0b2e-51d4 --waive source_fenced --confirm orders-db --reason "eu power lost"`, under, under),
 		Args: cobra.ExactArgs(1),

@@ -34,7 +34,12 @@ func (c *cli) tokenCreateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create USER",
 		Short: "Make a token; it is shown this once",
-		Example: `  quorate token create sre-1 --groups sre --for 720h
+		Long: `The signatures of a token count as those of the person who made it, or one person
+could sign twice. Make those of approvers as root on a node's host, without --addr and
+QUORATE_ADDR: made at the local socket they count as their user's.
+Groups mean what the spec's roles say; built in are viewer, operator, approver, admin.
+One that no role has gives nothing, and is not refused.`,
+		Example: `  quorate token create alice --groups approver --for 720h
   quorate token create ci --groups platform --sources 192.0.2.0/24`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
