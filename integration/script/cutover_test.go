@@ -54,8 +54,8 @@ func evidence(ts *testscript.TestScript, _ bool, args []string) {
 	setFound(ts, "E", regexp.MustCompile(`"evidence": "([^"]+)"`), ts.ReadFile("stdout"))
 }
 
-// curlLine is the one curl command in the document on cutovers.
-var curlLine = regexp.MustCompile(`(?m)^curl .*$`)
+// curlLine is the curl command that approves in the document on cutovers.
+var curlLine = regexp.MustCompile(`(?m)^curl .*/approve .*$`)
 
 // documentedCurl does what the curl command in docs/cutovers.md does, with the
 // script's variables in place of the shell's, and wants a status: curl STATUS. It
@@ -65,7 +65,7 @@ func documentedCurl(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	line := string(curlLine.Find(doc))
 	if line == "" || len(args) != 1 {
-		ts.Fatalf("usage: curl STATUS; docs/cutovers.md holds one curl command")
+		ts.Fatalf("usage: curl STATUS; docs/cutovers.md holds a curl command that approves")
 	}
 	var method, url, body string
 	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}} // as curl sends -d
