@@ -128,6 +128,21 @@ func TestG3AWaiverUnderWayCountsOncePerPersonAndWhileItsSignerMaySign(t *testing
 	}
 }
 
+// A role may lose the right to waive and keep that to sign, or the reverse.
+func TestG3AWaiverUnderWayNeedsBothRights(t *testing.T) {
+	for _, left := range []Capability{CanApprove, CanWaive} {
+		r := fencing(t)
+		eu := Waiver{Gate: GateNodesAcknowledged, Nodes: []string{"eu-1"}}
+		r.must(r.sign("ann", eu), r.sign("cyd", eu))
+		require.Empty(t, r.st().Waiting(r.last(), []string{"ap-1", "us-1"}))
+		r.must(ApplySpec{Base: 1, Spec: dbEdited(func(sp *Spec) {
+			sp.Access.Roles["approver"] = &Role{Groups: []string{"approver"}, Can: []Capability{CanRead, left}}
+		})})
+		require.Equal(t, []string{"eu-1"}, r.st().Waiting(r.last(), []string{"ap-1", "us-1"}), "only %s is left", left)
+		require.Empty(t, r.st().Waivers(r.last(), GateNodesAcknowledged, ""))
+	}
+}
+
 // The record says "automation" of what nobody asked for, and "node/NAME" of what a
 // node did: no person may act under such a name.
 func TestNobodyActsUnderTheNameOfWhatIsNoPerson(t *testing.T) {
