@@ -128,6 +128,16 @@ func TestG3AWaiverUnderWayCountsOncePerPersonAndWhileItsSignerMaySign(t *testing
 	}
 }
 
+func TestG3AWaiverOfWhoMayWaiveNoMoreDoesNotCount(t *testing.T) {
+	r := approved(t)
+	r.must(ApplySpec{Base: 1, Spec: dbEdited(func(sp *Spec) {
+		sp.Access.Roles["approver"] = &Role{Groups: []string{"approver"}, Can: []Capability{CanRead, CanApprove}}
+	})})
+	require.Equal(t, []string{"ann", "bob"}, r.st().Count(r.last()).People, "they may still sign")
+	require.Equal(t, []Gate{GateLag, GateFenced}, r.st().Count(r.last()).Lacking)
+	r.refuses(r.begin(), ErrBlocked, "lag_within_rpo, source_fenced are not passed")
+}
+
 // A role may lose the right to waive and keep that to sign, or the reverse.
 func TestG3AWaiverUnderWayNeedsBothRights(t *testing.T) {
 	for _, left := range []Capability{CanApprove, CanWaive} {
