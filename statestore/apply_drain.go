@@ -178,6 +178,9 @@ func (c ThawService) apply(st *State, at entry) (record, error) {
 	f, ok := st.Freezes[c.Service]
 	switch {
 	case !ok:
+		if o := st.Ownership(c.Service); o != nil && o.Unconfirmed {
+			return record{}, refuseUnconfirmed(c.Service) // --active was forgotten
+		}
 		return record{}, refuse(ErrNotFound, "%s: is not frozen", freezeSubject(c.Service))
 	case c.Expired && !passed(at.now, f.Until):
 		return record{}, refuse(ErrStale, "%s: its freeze has not ended yet", freezeSubject(c.Service))

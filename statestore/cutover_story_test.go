@@ -146,6 +146,7 @@ func TestAGenerationVoidsAndAsksAPerson(t *testing.T) {
 	_, err := st.Facts("db", Planned, "us")
 	require.ErrorIs(t, err, ErrUnconfirmed)
 	r.refuses(ProposeCutover{Service: "db", To: "us", As: Planned, Reason: "x", Signer: as("dan")}, ErrUnconfirmed, "quorate thaw db --active CLUSTER")
+	r.refuses(ThawService{Service: "db"}, ErrUnconfirmed, "quorate thaw db --active CLUSTER")
 	confirm := func(edit func(*ConfirmActive)) ConfirmActive {
 		c := ConfirmActive{Service: "db", Active: "us", Reason: "I looked at both", Signer: as("ann"), Rotation: dbChange("us")}
 		edit(&c)

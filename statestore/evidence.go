@@ -83,7 +83,7 @@ func (st *State) Facts(service string, kind CutoverKind, to string) (Evidence, e
 	case len(Gates(kind)) == 0:
 		return Evidence{}, refuse(ErrInvalid, "service %s: a cutover is planned, emergency or failback, not %q", service, kind)
 	case s.Ownership.Unconfirmed:
-		return Evidence{}, refuse(ErrUnconfirmed, "service %s: its active side is not confirmed since a recovery; name it with: quorate thaw %s --active CLUSTER", service, service)
+		return Evidence{}, refuseUnconfirmed(service)
 	case to == s.Ownership.Active:
 		return Evidence{}, refuse(ErrInvalid, "service %s: is on %s already", service, to)
 	case !slices.Contains(st.Spec.Candidates(service), to):
@@ -185,3 +185,8 @@ func orNone(s string) string {
 }
 
 func list(names []string) string { return orNone(strings.Join(names, ", ")) }
+
+// refuseUnconfirmed says what a service wants first after a recovery.
+func refuseUnconfirmed(service string) error {
+	return refuse(ErrUnconfirmed, "service %s: its active side is not confirmed since a recovery; name it with: quorate thaw %s --active CLUSTER", service, service)
+}
