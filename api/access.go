@@ -75,7 +75,7 @@ func (s *Server) accessRoutes(api huma.API) {
 			}
 			var items []apitype.Token
 			for _, id := range sortedKeys(c.st.Tokens) {
-				items = append(items, tokenView(c.st.Tokens[id]))
+				items = append(items, tokenView(c.st, c.st.Tokens[id]))
 			}
 			return envelope(c, "token", items...), nil
 		})
@@ -128,9 +128,9 @@ func (s *Server) createToken(ctx context.Context, in *tokenInput) (*output[apity
 	if res.replayed {
 		return nil, s.shownOnce(c, "token")
 	}
-	out := apitype.Token{ID: id, User: req.User, Groups: orEmpty(req.Groups), Minter: c.p.User, Sources: orEmpty(sources)}
+	out := apitype.Token{ID: id, User: req.User, Groups: orEmpty(req.Groups), Roles: orEmpty(c.st.RolesOf(id, req.Groups)), Minter: c.p.User, Sources: orEmpty(sources)}
 	if t := c.st.Tokens[id]; t != nil {
-		out = tokenView(t)
+		out = tokenView(c.st, t)
 	}
 	out.Secret = token
 	return envelope(c, "token", out), nil

@@ -340,9 +340,9 @@ func eventView(e statestore.Event) apitype.Event {
 	}
 }
 
-func tokenView(t *statestore.Token) apitype.Token {
+func tokenView(st *statestore.State, t *statestore.Token) apitype.Token {
 	return apitype.Token{
-		ID: t.ID, User: t.User, Groups: orEmpty(t.Groups), Minter: t.Minter, Root: t.Root,
+		ID: t.ID, User: t.User, Groups: orEmpty(t.Groups), Roles: orEmpty(st.RolesOf(t.ID, t.Groups)), Minter: t.Minter, Root: t.Root,
 		At: t.At, Expires: t.Expires, Sources: orEmpty(t.Sources),
 	}
 }

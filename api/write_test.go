@@ -166,6 +166,8 @@ func TestATokenIsShownOnce(t *testing.T) {
 	tok := items[apitype.Token](t, a)[0]
 	require.Regexp(t, `^qt1\.[a-z2-7]{8}\.[A-Za-z0-9_-]{32}$`, tok.Secret)
 	require.Equal(t, "admin-user", tok.Minter)
+	require.Equal(t, []string{"viewer"}, tok.Roles)
+	require.Empty(t, items[apitype.Token](t, r.post("/v1/tokens", `{"user":"bob","groups":["veiwer"]}`))[0].Roles, "its maker is told that it may do nothing")
 	get := func(path string) answer { return r.as("", "GET", path, "", "Authorization", "Bearer "+tok.Secret) }
 	require.Equal(t, 200, get("/v1/status").status)
 	require.Equal(t, 403, get("/v1/tokens").status)

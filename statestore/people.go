@@ -1,6 +1,7 @@
 package statestore
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -28,6 +29,17 @@ func (st *State) Roles() map[string]*Role {
 		return st.Spec.Access.Roles
 	}
 	return BuiltinRoles()
+}
+
+// RolesOf names the roles that a token with these groups holds.
+func (st *State) RolesOf(token string, groups []string) []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(st.Roles())) {
+		if st.Roles()[name].held(token, groups) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // Person returns who the signer counts as where signatures must be of distinct

@@ -214,6 +214,7 @@ type Token struct {
 	ID      string         `json:"id"`
 	User    string         `json:"user"`
 	Groups  []string       `json:"groups"`
+	Roles   []string       `json:"roles"`  // what the groups amount to, by the roles as they are now
 	Minter  string         `json:"minter"` // who made it; with root false, whom it counts as
 	Root    bool           `json:"root"`   // made at the local socket or by init: its user counts as a person of their own
 	At      time.Time      `json:"at"`

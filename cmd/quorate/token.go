@@ -37,8 +37,8 @@ func (c *cli) tokenCreateCommand() *cobra.Command {
 		Long: `The signatures of a token count as those of the person who made it, or one person
 could sign twice. Make those of approvers as root on a node's host, without --addr and
 QUORATE_ADDR: made at the local socket they count as their user's.
-Groups mean what the spec's roles say; built in are viewer, operator, approver, admin.
-One that no role has gives nothing, and is not refused.`,
+Groups mean what the spec's roles say; while it has none, there are viewer, operator,
+approver and admin.`,
 		Example: `  quorate token create alice --groups approver --for 720h
   quorate token create ci --groups platform --sources 192.0.2.0/24`,
 		Args: cobra.ExactArgs(1),
@@ -57,6 +57,9 @@ One that no role has gives nothing, and is not refused.`,
 				for _, t := range items {
 					fmt.Fprintln(w, t.Secret)
 					fmt.Fprintf(c.err, "token %s of %s; it is not shown again. Keep it in a file of mode 0600 and use --token-file.\n", t.ID, t.User)
+					if len(groups) > 0 && t.Roles != nil && len(t.Roles) == 0 {
+						fmt.Fprintf(c.err, "no role has the group %s: the token may do nothing\n", strings.Join(groups, " or "))
+					}
 					if who := countsAs(t); who != t.User {
 						fmt.Fprintf(c.err, "its signatures count as %s's; those of a token made at a node's local socket count as its user's\n", who)
 					}
