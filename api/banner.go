@@ -33,7 +33,7 @@ func (s *Server) banners(st *statestore.State, status apitype.Status) []apitype.
 	}
 	for _, svc := range status.Services {
 		if svc.Stateful != nil && svc.Stateful.Unconfirmed {
-			add("unconfirmed", "services/"+svc.Name, "%s: the active side is not confirmed since generation %d began; name it: quorate thaw %s --active CLUSTER", svc.Name, st.Generation, svc.Name)
+			add("unconfirmed", "services/"+svc.Name, "%s: the active side is not confirmed; nodes answer what they last knew; name it: quorate thaw %s --active CLUSTER", svc.Name, svc.Name)
 		}
 	}
 	if t := s.cfg.Table(); t != nil {

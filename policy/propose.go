@@ -48,7 +48,7 @@ func forbids(st *statestore.State, m Move) []Blocker {
 		blockers = append(blockers, Blocker{Rule: rule, Reason: fmt.Sprintf(format, args...)})
 	}
 	if own.Unconfirmed {
-		block(RuleUnconfirmed, "the active side of %s is not confirmed since the recovery; say which it is: quorate thaw %s --active CLUSTER", m.Service, m.Service)
+		block(RuleUnconfirmed, "the active side of %s is not confirmed; say which it is: quorate thaw %s --active CLUSTER", m.Service, m.Service)
 	}
 	if own.Open != "" {
 		block(RuleCutoverOpen, "%s is open already: quorate cutover show %s", own.Open, own.Open)

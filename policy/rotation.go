@@ -130,7 +130,7 @@ func (v view) rotation(service string) statestore.RotationChange {
 }
 
 // active returns the one cluster that a stateful service answers with: its active
-// side, or the preferred one of a service that becomes stateful. It is empty for a
+// side, or the first one of a service that becomes stateful. It is empty for a
 // stateless service.
 func (v view) active(service string) string {
 	svc := v.spec.Services[service]
@@ -140,7 +140,8 @@ func (v view) active(service string) string {
 	if ss := v.st.Services[service]; ss != nil && ss.Ownership != nil {
 		return ss.Ownership.Active
 	}
-	return svc.Stateful.Preferred
+	side, _ := v.st.FirstSide(v.spec, service)
+	return side
 }
 
 // pinned returns the rotation that names one cluster only, whatever its state and

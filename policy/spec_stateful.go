@@ -52,6 +52,7 @@ func (f *Findings) stateful(st *statestore.State, spec *statestore.Spec) {
 			continue
 		}
 		f.redirected(st, spec, name)
+		f.returns(st, spec, name)
 		if !G4Enforced(is) {
 			f.warn("services.%s: G4 not enforced: without a fence or a writer lease nothing keeps two sides from taking writes, and each of its cutovers needs a waiver of source_fenced", name)
 		}
@@ -59,6 +60,19 @@ func (f *Findings) stateful(st *statestore.State, spec *statestore.Spec) {
 			f.warn("services.%s: it has one cluster only, so there is nowhere to move it", name)
 		}
 	}
+}
+
+// returns says where a service goes on that was here before under the same name.
+func (f *Findings) returns(st *statestore.State, spec *statestore.Spec, name string) {
+	old, was := st.Sides[name]
+	if !was || st.Ownership(name) != nil {
+		return
+	}
+	if _, certain := st.FirstSide(spec, name); certain {
+		f.warn("services.%s: it was here before and goes on where it was active, on %s; a spec moves no stateful service", name, old)
+		return
+	}
+	f.warn("services.%s: it was here before and active on %s, which is no candidate any more; it starts unconfirmed: quorate thaw %s --active CLUSTER", name, old, name)
 }
 
 // redirected says where the next move would go, when the spec changes that: no

@@ -111,6 +111,21 @@ func TestBackOnTheSideThatBecomesPreferred(t *testing.T) {
 	require.Contains(t, CheckSpec(w.st(), spec).Warnings, "services.db: no answer changes now; it is on us, which would be its preferred side")
 }
 
+func TestAServiceThatComesBackGoesOnWhereItWas(t *testing.T) {
+	w := dbWorld(t)
+	w.move(statestore.Planned, "us")
+	with := w.st().Spec
+	w.do(applyOf(w.st(), edited(w, func(sp *statestore.Spec) { delete(sp.Services, "db") })))
+	back := clone(with)
+	require.Contains(t, CheckSpec(w.st(), back).Warnings, "services.db: it was here before and goes on where it was active, on us; a spec moves no stateful service")
+	elsewhere := clone(with)
+	elsewhere.Services["db"].Clusters.Only, elsewhere.Services["db"].Policy.Order = []string{"eu", "ap"}, []string{"eu", "ap"}
+	require.Contains(t, CheckSpec(w.st(), elsewhere).Warnings, "services.db: it was here before and active on us, which is no candidate any more; it starts unconfirmed: quorate thaw db --active CLUSTER")
+	w.do(applyOf(w.st(), back))
+	clusters, _ := w.pool("db")
+	require.Equal(t, []string{"us"}, clusters)
+}
+
 func TestG4NotEnforcedIsSaidOfWhatIsNew(t *testing.T) {
 	g4 := func(f Findings) int {
 		n := 0

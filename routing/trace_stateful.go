@@ -17,7 +17,7 @@ func (t Trace) owned() Step {
 		s.Text = fmt.Sprintf("active was %s, epoch %d -> %d", d.active, d.epoch, d.next)
 		notes = append(notes, fmt.Sprintf("a cutover is under way: %s; nobody is answered until it is published", d.open))
 	case d.unconfirmed:
-		s.Text = "unconfirmed since a recovery; " + t.lastKnown()
+		s.Text = "unconfirmed; " + t.lastKnown()
 		notes = append(notes, fmt.Sprintf("a person must name the active side: quorate thaw %s --active CLUSTER", t.service.name))
 	}
 	if d.withheld != "" {

@@ -142,20 +142,14 @@ func (c ApproveCutover) waivers(st *State, co *Cutover, breakGlass bool, before 
 	if err := c.wellFormed(co); err != nil {
 		return nil, err
 	}
+	var wrong []string
 	for _, w := range c.Waivers {
-		class := co.Evidence.Class(w.Gate)
-		switch {
-		case class == "":
-			return nil, refuse(ErrInvalid, "%s: a %s cutover has no gate %q to waive", co.title(), co.Kind, w.Gate)
-		case class == Clean:
-			return nil, refuse(ErrInvalid, "%s: %s is clean; there is nothing to waive", co.title(), w.Gate)
-		case !w.Gate.Waivable():
-			return nil, refuse(ErrInvalid, "%s: %s cannot be waived", co.title(), w.Gate)
-		case (class == Untried) != (w.Outcome != ""):
-			return nil, refuse(ErrInvalid, "%s: %s is %s; a waiver names an outcome of a gate that is untried, and of no other", co.title(), w.Gate, class)
-		case len(w.Nodes) > 0 && (w.Gate != GateNodesAcknowledged || !slices.Equal(slices.Sorted(slices.Values(w.Nodes)), co.Evidence.Unacknowledged)):
-			return nil, refuse(ErrInvalid, "%s: a waiver of %s before it begins is of the members in the evidence: %s", co.title(), w.Gate, list(co.Evidence.Unacknowledged))
+		if why := co.misplaced(w); why != "" {
+			wrong = append(wrong, why)
 		}
+	}
+	if len(wrong) > 0 {
+		return nil, refuse(ErrInvalid, "%s: %s", co.title(), strings.Join(wrong, "; "))
 	}
 	if err := st.mayWaive(co, c.Signer, c.Waivers, breakGlass); err != nil {
 		return nil, err
@@ -170,6 +164,25 @@ func (c ApproveCutover) waivers(st *State, co *Cutover, breakGlass bool, before 
 		return nil, refuse(ErrBlocked, "%s: %s; each must be waived by name, with a reason", co.title(), strings.Join(missing, ", "))
 	}
 	return slices.Clone(c.Waivers), nil
+}
+
+// misplaced says why the waiver is of nothing in the evidence; empty: it is of
+// something.
+func (co *Cutover) misplaced(w Waiver) string {
+	class := co.Evidence.Class(w.Gate)
+	switch {
+	case class == "":
+		return fmt.Sprintf("a %s cutover has no gate %q to waive", co.Kind, w.Gate)
+	case class == Clean:
+		return fmt.Sprintf("%s is clean; there is nothing to waive", w.Gate)
+	case !w.Gate.Waivable():
+		return fmt.Sprintf("%s cannot be waived", w.Gate)
+	case (class == Untried) != (w.Outcome != ""):
+		return fmt.Sprintf("%s is %s; a waiver names an outcome of a gate that is untried, and of no other", w.Gate, class)
+	case len(w.Nodes) > 0 && (w.Gate != GateNodesAcknowledged || !slices.Equal(slices.Sorted(slices.Values(w.Nodes)), co.Evidence.Unacknowledged)):
+		return fmt.Sprintf("a waiver of %s before it begins is of the members in the evidence: %s", w.Gate, list(co.Evidence.Unacknowledged))
+	}
+	return ""
 }
 
 // wellFormed refuses a signature without a reason, or that waives a gate twice.

@@ -112,9 +112,11 @@ func (st *State) respec(prior *State, at entry) {
 			next.Rotation, next.Ownership = old.Rotation, old.Ownership
 		}
 		if s := st.Spec.Services[name].Stateful; s != nil && next.Ownership == nil {
+			side, certain := st.FirstSide(st.Spec, name)
 			next.Ownership = &Ownership{
-				Active: s.Preferred, Epoch: st.nextEpoch(name), Generation: st.Generation, Since: at.now, Index: at.index,
+				Active: side, Epoch: st.nextEpoch(name), Generation: st.Generation, Since: at.now, Index: at.index, Unconfirmed: !certain,
 			}
+			st.Sides = without(st.Sides, name)
 		}
 		same := existed && sameChecks(prior.Spec, st.Spec, name)
 		for _, t := range st.Spec.ServiceTargets(name) {
@@ -125,6 +127,11 @@ func (st *State) respec(prior *State, at entry) {
 			next.Targets[t] = carry(was, same && doors[t.Cluster], at)
 		}
 		services[name] = next
+	}
+	for _, name := range sortedKeys(prior.Services) {
+		if own := prior.Services[name].Ownership; own != nil && services[name] == nil {
+			st.Sides = with(st.Sides, name, own.Active)
+		}
 	}
 	clusters := make(map[string]*ClusterState, len(st.Spec.Clusters))
 	for name := range st.Spec.Clusters {

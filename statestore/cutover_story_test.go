@@ -69,12 +69,48 @@ func statefulStory(t testing.TB) *rig {
 	r.must(BeginGeneration{Generation: 2, Member: member("eu"), CA: TrustedCA{Fingerprint: "bb", PEM: "pem2"}, Reason: "two of three hosts are lost"})
 	r.must(ConfirmActive{Service: "db", Active: "us", Reason: "its disk has the last order", Signer: as("cyd"), Rotation: dbRotation(r.st(), "us")})
 
-	// It goes, and comes back under an epoch of its own.
+	// It goes, and comes back where it was, under an epoch of its own.
 	without := dbEdited(func(sp *Spec) { delete(sp.Services, "db") })
 	r.must(ApplySpec{Base: 1, Spec: without, Source: "two"})
-	r.must(ApplySpec{Base: 2, Spec: dbSpec(), Source: "three", Rotations: []RotationChange{dbChange("eu")}})
-	require.Equal(t, Ownership{Active: "eu", Epoch: 6, Generation: 2, Since: r.st().Now, Index: r.index}, r.own())
+	r.must(ApplySpec{Base: 2, Spec: dbSpec(), Source: "three", Rotations: []RotationChange{dbChange("us")}})
+	require.Equal(t, Ownership{Active: "us", Epoch: 6, Generation: 2, Since: r.st().Now, Index: r.index}, r.own())
 	return r
+}
+
+// G3: removing a stateful service and bringing it back is no way around people.
+func TestG3AServiceThatComesBackGoesOnWhereItWas(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		edit  func(*Spec)
+		side  string
+		known bool
+	}{
+		{"as it was", func(*Spec) {}, "us", true},
+		{"with another preferred side", func(sp *Spec) { sp.Services["db"].Stateful.Preferred = "eu" }, "us", true},
+		{"without its old side: nobody knows", func(sp *Spec) {
+			sp.Services["db"].Clusters = Selector{Only: []string{"eu", "dr"}}
+			sp.Services["db"].Policy.Order = []string{"eu", "dr"}
+		}, "eu", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := moved(t)
+			require.Equal(t, "us", r.own().Active)
+			epoch := r.own().Epoch
+			r.must(ApplySpec{Base: r.st().Revision, Spec: dbEdited(func(sp *Spec) { delete(sp.Services, "db") }), Source: "without"})
+			r.must(ApplySpec{Base: r.st().Revision, Spec: dbEdited(func(*Spec) {}), Source: "other", Rotations: []RotationChange{dbChange("us")}}) // and once more
+			r.must(ApplySpec{Base: r.st().Revision, Spec: dbEdited(func(sp *Spec) { delete(sp.Services, "db") }), Source: "without"})
+			for _, side := range []string{"eu", "us"} {
+				if side != tt.side {
+					r.refuses(ApplySpec{Base: r.st().Revision, Spec: dbEdited(tt.edit), Source: "back", Rotations: []RotationChange{dbChange(side)}}, ErrStateful, "")
+				}
+			}
+			r.must(ApplySpec{Base: r.st().Revision, Spec: dbEdited(tt.edit), Source: "back", Rotations: []RotationChange{dbChange(tt.side)}})
+			require.Equal(t, tt.side, r.own().Active)
+			require.Equal(t, !tt.known, r.own().Unconfirmed)
+			require.Equal(t, epoch+2, r.own().Epoch)
+			require.Empty(t, r.st().Sides)
+		})
+	}
 }
 
 func TestAbortBeforeItHasBegunUsesNoEpoch(t *testing.T) {

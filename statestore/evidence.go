@@ -186,7 +186,8 @@ func orNone(s string) string {
 
 func list(names []string) string { return orNone(strings.Join(names, ", ")) }
 
-// refuseUnconfirmed says what a service wants first after a recovery.
+// refuseUnconfirmed says what a service wants first whose active side a recovery,
+// or a removal, has left in doubt.
 func refuseUnconfirmed(service string) error {
-	return refuse(ErrUnconfirmed, "service %s: its active side is not confirmed since a recovery; name it with: quorate thaw %s --active CLUSTER", service, service)
+	return refuse(ErrUnconfirmed, "service %s: its active side is not confirmed; name it with: quorate thaw %s --active CLUSTER", service, service)
 }

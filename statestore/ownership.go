@@ -124,7 +124,7 @@ func (st *State) NameTaken(spec *Spec, service string) (taker, host string) {
 	}
 	for _, other := range sortedKeys(spec.Services) {
 		s := spec.Services[other]
-		if other == service || s.Zone != was.Zone || st.becomes(s, other) == own.Active {
+		if other == service || s.Zone != was.Zone || st.becomes(spec, other) == own.Active {
 			continue
 		}
 		for _, n := range s.Names {
@@ -138,14 +138,31 @@ func (st *State) NameTaken(spec *Spec, service string) (taker, host string) {
 
 // becomes returns the active side that a service would have as it is in a spec;
 // empty for a stateless one.
-func (st *State) becomes(s *Service, name string) string {
+func (st *State) becomes(spec *Spec, name string) string {
+	s := spec.Services[name]
 	switch own := st.Ownership(name); {
 	case s.Stateful == nil:
 		return ""
 	case own != nil:
 		return own.Active
 	}
-	return s.Stateful.Preferred
+	side, _ := st.FirstSide(spec, name)
+	return side
+}
+
+// FirstSide returns the active side of a service that is new in a stateful one's
+// place: where a service of that name was active when it was removed, else the
+// preferred one. It is not certain where the old side is no candidate any more; a
+// person has to say then where the service is.
+func (st *State) FirstSide(spec *Spec, service string) (side string, certain bool) {
+	old, was := st.Sides[service]
+	if !was {
+		return spec.Services[service].Stateful.Preferred, true
+	}
+	if slices.Contains(spec.Candidates(service), old) {
+		return old, true
+	}
+	return spec.Services[service].Stateful.Preferred, false
 }
 
 // checkActive refuses a rotation of a stateful service that answers with anything

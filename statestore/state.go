@@ -47,6 +47,10 @@ type State struct {
 	// outlives the service, so that one that comes back never repeats an epoch.
 	Epochs map[string]uint64 `json:"epochs,omitempty"`
 
+	// Sides is the active side that each removed stateful service had, so that one
+	// that comes back goes on there: a spec must not move it by way of a removal.
+	Sides map[string]string `json:"sides,omitempty"`
+
 	Delivered map[string]uint64 `json:"delivered,omitempty"` // index of the last event told, by receiver
 
 	Events []Event `json:"events"` // newest last, bounded by Spec.Retention
