@@ -78,6 +78,23 @@ func TestCommandsInDocumentsParse(t *testing.T) {
 	require.Greater(t, seen, 10)
 }
 
+// So do the pages of the console.
+func TestCommandsOnPagesParse(t *testing.T) {
+	files, err := filepath.Glob("../../api/console/templates/*.html")
+	require.NoError(t, err)
+	code := regexp.MustCompile("<code>(quorate [^<{]*)</code>")
+	seen := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, m := range code.FindAllStringSubmatch(string(text), -1) {
+			requireParses(t, m[1])
+			seen++
+		}
+	}
+	require.Positive(t, seen)
+}
+
 // requireParses wants each command of a line to name a verb with its flags and
 // arguments. Two or more spaces start a remark.
 func requireParses(t *testing.T, line string) {
