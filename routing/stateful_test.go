@@ -168,13 +168,13 @@ func TestStatefulTraces(t *testing.T) {
 			"unconfirmed and known", owned(func(o *statestore.Ownership) { o.Unconfirmed = true }),
 			Local{Active: map[string]string{"db": "us"}},
 			Step{"state", "unconfirmed; this node last answered with us", "a person must name the active side: quorate thaw db --active CLUSTER"},
-			Step{"answer", "A 198.51.100.10  TTL 30", "answered as before the recovery until a person names the active side"},
+			Step{"answer", "A 198.51.100.10  TTL 30", "answered as last known here until a person names the active side"},
 		},
 		{
 			"unconfirmed and unknown", owned(func(o *statestore.Ownership) { o.Unconfirmed = true }),
 			Local{},
 			Step{"state", "unconfirmed; the recovered state says eu, epoch 12", "a person must name the active side: quorate thaw db --active CLUSTER"},
-			Step{"answer", "A 192.0.2.10, 192.0.2.11  TTL 30", "answered as before the recovery until a person names the active side"},
+			Step{"answer", "A 192.0.2.10, 192.0.2.11  TTL 30", "answered as last known here until a person names the active side"},
 		},
 	}
 	for _, tt := range tests {

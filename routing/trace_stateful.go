@@ -73,7 +73,7 @@ func (t Trace) ownedWhy() string {
 	d := t.service.side
 	switch {
 	case t.answer.Kind == NoError && d.unconfirmed:
-		return "answered as before the recovery until a person names the active side"
+		return "answered as last known here until a person names the active side"
 	case t.answer.Kind == NoError:
 		return "a stateful name keeps its active side until a cutover is done"
 	case t.answer.Kind == NoData:
