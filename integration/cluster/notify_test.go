@@ -143,7 +143,7 @@ func TestReceiverIsToldEverythingAndHoldsUpNobody(t *testing.T) {
 	fmt.Printf("MEASURED %-38s approval to done, receiver well: %s; sick: %s\n", t.Name(), well, sick)
 
 	var want []uint64
-	res, err := in.nodes[0].api.Events(t.Context(), client.EventQuery{Types: "cutover.*", Service: "orders", Limit: 1000})
+	res, err := in.leader().api.Events(t.Context(), client.EventQuery{Types: "cutover.*", Service: "orders", Limit: 1000})
 	require.NoError(t, err)
 	for _, e := range res.Items {
 		want = append(want, e.Index)
