@@ -77,6 +77,11 @@ func (d *demo) stateful() (string, error) {
 func (d *demo) move(ctx context.Context, people map[string]*apiclient.Client, service, to string, addrs []netip.Addr) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
+	// A cluster that was down for long enough has left a proposal of automation's,
+	// which is withdrawn within a moment of its return.
+	if err := nothingWaits(ctx, people[proposer]); err != nil {
+		return 0, err
+	}
 	res, err := people[proposer].Propose(ctx, apitype.CutoverRequest{Service: service, To: to, Kind: "planned", Reason: reason}, "")
 	if err != nil {
 		return 0, err
@@ -110,6 +115,22 @@ func (d *demo) move(ctx context.Context, people map[string]*apiclient.Client, se
 	}
 	wg.Wait()
 	return slices.MaxFunc(at, time.Time.Compare).Sub(began), errors.Join(errs...)
+}
+
+// nothingWaits blocks until no cutover is open.
+func nothingWaits(ctx context.Context, c *apiclient.Client) error {
+	for {
+		res, err := c.Status(ctx)
+		if err != nil {
+			return err
+		}
+		if len(res.Items) > 0 && len(res.Items[0].Waiting) == 0 {
+			return nil
+		}
+		if err := pause(ctx, moveRest); err != nil {
+			return err
+		}
+	}
 }
 
 // sign signs a cutover as it is and waives what is in the way.
