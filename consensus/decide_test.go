@@ -63,12 +63,19 @@ func TestG7ApproveAndRejectRaceToOneDecision(t *testing.T) {
 				c.Net.Heal()
 			}
 			wg.Wait()
-			leader = c.WaitLeader()
-			phase := c.Store(leader).State().Cutovers[id].Phase
-			c.Until("every node has the decision", func() bool {
+			// A new leader may still have to apply what was decided under the last one.
+			var phase statestore.CutoverPhase
+			c.Until("every node has the same decision", func() bool {
+				phase = ""
 				return !slices.ContainsFunc(nodes, func(n string) bool {
 					co := c.Store(n).State().Cutovers[id]
-					return co == nil || co.Phase != phase
+					if co == nil || co.Phase == statestore.Proposed {
+						return true
+					}
+					if phase == "" {
+						phase = co.Phase
+					}
+					return co.Phase != phase
 				})
 			})
 			won[phase]++
