@@ -113,6 +113,10 @@ type Vote struct {
 	Side   Side      `json:"side"`
 	Reason string    `json:"reason,omitempty"` // bounded: one of probe's reasons, or "blind", "stalled", "stale"
 	Since  time.Time `json:"since"`            // observer's wall clock; shown to people, decides nothing
+
+	// Degraded says why a target that is up is not well: "latency" or "cert". It is
+	// shown and never decides.
+	Degraded string `json:"degraded,omitempty"`
 }
 
 // Verdict is what the votes on a target added up to. Number grows by one with

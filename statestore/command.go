@@ -63,11 +63,13 @@ type Meta struct {
 // Basis lists what a conclusion was drawn from. Apply refuses the conclusion
 // with ErrStale when any of it has changed.
 type Basis struct {
-	Spec     string                   `json:"spec"`     // Spec.ServiceDigest
-	Verdicts map[health.Target]uint64 `json:"verdicts"` // every target of the service
-	Drains   map[string]uint64        `json:"drains"`   // DrainVersion of every candidate
-	Freeze   uint64                   `json:"freeze"`   // State.FreezeVersion of the service
-	Rotation uint64                   `json:"rotation"` // number of the rotation it replaces
+	Spec     string                   `json:"spec"`               // Spec.ServiceDigest
+	Verdicts map[health.Target]uint64 `json:"verdicts"`           // every target of the service
+	Drains   map[string]uint64        `json:"drains"`             // DrainVersion of every candidate
+	Freeze   uint64                   `json:"freeze"`             // State.FreezeVersion of the service
+	Rotation uint64                   `json:"rotation"`           // number of the rotation it replaces
+	Override uint64                   `json:"override,omitempty"` // Override.Version; 0: not pinned
+	Reports  map[string]uint64        `json:"reports,omitempty"`  // Reported.Version of every candidate that has one
 }
 
 // RotationChange is a rotation some command installs, without what Apply itself
@@ -112,6 +114,10 @@ type VoteBatch struct {
 	Prev     uint64                        `json:"prev"`
 	Full     bool                          `json:"full,omitempty"`
 	Votes    map[health.Target]health.Vote `json:"votes"`
+
+	// Recorded keeps the votes themselves in the event, so that they can be replayed
+	// against another spec.
+	Recorded bool `json:"recorded,omitempty"`
 }
 
 // ConfirmObservers counts the observers that confirmed their votes to this

@@ -79,6 +79,18 @@ func newCommand(k Kind) (command, bool) {
 		return new(holder[BeginGeneration]), true
 	case KindNoteDelivery:
 		return new(holder[NoteDelivery]), true
+	case KindOverride:
+		return new(holder[OverrideService]), true
+	case KindClearOverride:
+		return new(holder[ClearOverride]), true
+	case KindDrainClusters:
+		return new(holder[DrainClusters]), true
+	case KindResolveCluster:
+		return new(holder[ResolveCluster]), true
+	case KindReportCapacity:
+		return new(holder[ReportCapacity]), true
+	case KindMeasureLatency:
+		return new(holder[MeasureLatency]), true
 	}
 	return nil, false
 }

@@ -19,6 +19,7 @@ type Spec struct {
 	Access    Access              `json:"access"`
 	Retention Retention           `json:"retention"`
 	Notify    Notify              `json:"notify,omitzero"`
+	Regions   map[string]*Region  `json:"regions,omitempty"`
 }
 
 // Duration is a time.Duration that reads and writes as "10s" in JSON and YAML.
@@ -71,6 +72,11 @@ type Cluster struct {
 	CIDRs    []netip.Prefix    `json:"cidrs,omitempty"`
 	Capacity int               `json:"capacity,omitempty"` // 0: not declared
 	Check    *Check            `json:"check,omitempty"`    // the front door; nil: none
+
+	// Hostname is resolved by the observers. IPv4 and IPv6 are then what they agreed
+	// on and the leader committed last; none before the first time.
+	Hostname     string        `json:"hostname,omitempty"`
+	CapacityFrom *CapacityFrom `json:"capacity_from,omitempty"`
 }
 
 // Endpoints returns the cluster's addresses, IPv4 first, in the order of the spec.
@@ -93,6 +99,15 @@ type Service struct {
 	OnStale   OnStale   `json:"on_stale"`
 	Answer    Answer    `json:"answer"`
 	Stateful  *Stateful `json:"stateful,omitempty"` // nil: stateless
+
+	// Residency is a hard rule: a client in a place (a country, or a continent) is
+	// answered with no other cluster, whatever happens. By ISO 3166-1 alpha-2 code, or
+	// AF, AN, AS, EU, NA, OC, SA, which are continents.
+	Residency   map[string][]string         `json:"residency,omitempty"`
+	MinHealthy  int                         `json:"min_healthy,omitempty"` // endpoints of a family a cluster must have up to stay in rotation; 0: 1
+	Overrides   map[string]*ClusterOverride `json:"overrides,omitempty"`   // by cluster
+	HTTPSRecord *HTTPSRecord                `json:"https_record,omitempty"`
+	SRV         *SRVRecord                  `json:"srv,omitempty"`
 }
 
 // Selector picks a service's candidate clusters: Only, or those whose labels
@@ -111,7 +126,7 @@ type Checks struct {
 	Any []*Check `json:"any,omitempty"`
 }
 
-// Check is one way to probe an endpoint. Exactly one of HTTP, HTTPS and TCP is set.
+// Check is one way to probe an endpoint. Exactly one of HTTP to ICMP is set.
 type Check struct {
 	Name       string   `json:"name"` // key in spec.checks, or "check" for an inline one
 	Interval   Duration `json:"interval"`
@@ -124,6 +139,11 @@ type Check struct {
 	HTTP  *HTTPCheck `json:"http,omitempty"`
 	HTTPS *HTTPCheck `json:"https,omitempty"`
 	TCP   *TCPCheck  `json:"tcp,omitempty"`
+
+	TLS  *HandshakeCheck `json:"tls,omitempty"`
+	GRPC *GRPCCheck      `json:"grpc,omitempty"`
+	DNS  *DNSCheck       `json:"dns,omitempty"`
+	ICMP *ICMPCheck      `json:"icmp,omitempty"`
 }
 
 // HTTPCheck is one request and what must come back. "{service}" and "{zone}" in
@@ -138,18 +158,25 @@ type HTTPCheck struct {
 	Reuse   bool              `json:"reuse,omitempty"`
 	TLS     *TLSCheck         `json:"tls,omitempty"` // nil for http
 	Expect  HTTPExpect        `json:"expect"`
+	Warn    Warn              `json:"warn,omitzero"`
 }
 
-// TLSCheck says how the server of an https check is verified.
+// TLSCheck says how the server of an https or grpc check is verified.
 type TLSCheck struct {
 	ServerName string `json:"server_name,omitempty"` // empty: Host, and without one no name is sent
 	Verify     bool   `json:"verify"`
+	CA         string `json:"ca,omitempty"` // name of the secret that holds the CA; empty: the system's
 }
 
 // HTTPExpect is what makes a response good.
 type HTTPExpect struct {
 	Status    []StatusRange `json:"status"`
 	BodyRegex string        `json:"body_regex,omitempty"` // RE2, compiled by probe
+
+	Header     map[string]string `json:"header,omitempty"`      // RE2 that some value of the header must match, by name
+	JSON       map[string]string `json:"json,omitempty"`        // by JSONPath: the text of the scalar that must be there
+	MaxLatency Duration          `json:"max_latency,omitempty"` // a slower response is bad
+	MaxBody    int               `json:"max_body,omitempty"`    // bytes; a longer body is bad. At most 64 KiB are read in any case
 }
 
 // StatusRange is an inclusive range of HTTP status codes.
@@ -158,9 +185,12 @@ type StatusRange struct {
 	High int `json:"high"`
 }
 
-// TCPCheck is good when a connection is made.
+// TCPCheck is good when a connection is made and, with Expect, what comes back
+// after Send holds that text.
 type TCPCheck struct {
-	Port int `json:"port"`
+	Port   int    `json:"port"`
+	Send   string `json:"send,omitempty"`
+	Expect string `json:"expect,omitempty"` // found anywhere in the first 64 KiB
 }
 
 // Quorum says whose votes count for a service and how many regions decide.
@@ -185,6 +215,11 @@ type Policy struct {
 	Type    PolicyType     `json:"type"`
 	Order   []string       `json:"order,omitempty"`   // failover: all candidates, best first
 	Weights map[string]int `json:"weights,omitempty"` // weighted: all candidates; nil: by capacity, else equal
+
+	Affinity  Affinity            `json:"affinity,omitempty"`
+	Map       map[string][]string `json:"map,omitempty"` // geo: by region, the countries and continents it takes; others go to the nearest
+	Spillover *Spillover          `json:"spillover,omitempty"`
+	Sticky    bool                `json:"sticky,omitempty"` // a client's network keeps its cluster while that one is in rotation
 }
 
 // PolicyType names a routing policy.

@@ -53,6 +53,10 @@ type State struct {
 
 	Delivered map[string]uint64 `json:"delivered,omitempty"` // index of the last event told, by receiver
 
+	// Latency is the round trip from the observers of a region to an endpoint, by
+	// region and endpoint, as committed last: it moves only with changes that matter.
+	Latency map[string]map[netip.Addr]Duration `json:"latency,omitempty"`
+
 	Events []Event `json:"events"` // newest last, bounded by Spec.Retention
 	Audit  Chain   `json:"audit"`
 }
@@ -88,10 +92,11 @@ type Member struct {
 	Peer       string            `json:"peer"`          // host:port other nodes dial
 	API        string            `json:"api,omitempty"` // URL people use, without /v1
 	DNS        Advertise         `json:"dns"`
-	Version    string            `json:"version"`      // release of the binary it runs
-	Supports   uint32            `json:"supports"`     // highest command level it understands
-	CA         string            `json:"ca,omitempty"` // fingerprint of the CA that signed its current certificate
-	Observes   bool              `json:"observes"`     // it probes
+	Version    string            `json:"version"`       // release of the binary it runs
+	Supports   uint32            `json:"supports"`      // highest command level it understands
+	CA         string            `json:"ca,omitempty"`  // fingerprint of the CA that signed its current certificate
+	Observes   bool              `json:"observes"`      // it probes
+	Geo        string            `json:"geo,omitempty"` // build of its GeoIP file, such as "2026-10-07"; empty: none
 	AddedIndex uint64            `json:"added_index"`
 }
 
@@ -131,6 +136,7 @@ type ServiceState struct {
 	Rotation Rotation                       `json:"rotation"`
 
 	Ownership *Ownership `json:"ownership,omitempty"` // nil: stateless
+	Override  *Override  `json:"override,omitempty"`  // nil: not pinned
 }
 
 // Rotation is which clusters, and which of their endpoints, a service answers
@@ -164,6 +170,10 @@ type Share struct {
 	Cluster   string       `json:"cluster"`
 	Weight    int          `json:"weight"`
 	Endpoints []netip.Addr `json:"endpoints"` // never empty
+
+	// Spill is the percentage of the clients that belong here who go on to the next
+	// cluster, since this one has little capacity left.
+	Spill int `json:"spill,omitempty"`
 }
 
 // ClusterState is the running side of a cluster.
@@ -173,6 +183,25 @@ type ClusterState struct {
 
 	// DrainVersion changes with every drain and undrain.
 	DrainVersion uint64 `json:"drain_version"`
+
+	Reported *Reported `json:"reported,omitempty"` // nil: no fresh report of its capacity
+}
+
+// Reported is what a cluster said that it can take.
+type Reported struct {
+	Capacity int       `json:"capacity"`
+	At       time.Time `json:"at"` // log time of the change
+	Version  uint64    `json:"version"`
+}
+
+// Override is a person's decision to answer a stateless service with one cluster.
+type Override struct {
+	Cluster string    `json:"cluster"`
+	By      string    `json:"by"`
+	Reason  string    `json:"reason"`
+	At      time.Time `json:"at"`
+	Until   time.Time `json:"until"` // zero: until cleared
+	Version uint64    `json:"version"`
 }
 
 // Drain is a person's decision to take a cluster out.

@@ -90,6 +90,10 @@ type ServiceSummary struct {
 	TargetsTotal int       `json:"targets_total"`
 	Frozen       bool      `json:"frozen"`
 	Notes        []string  `json:"notes"`
+
+	ByClient bool      `json:"by_client,omitempty"` // who asks decides; percents are then parts of the weight
+	Override *Override `json:"override,omitempty"`
+	Degraded []string  `json:"degraded"` // clusters that are up but not well, such as "eu (cert)"
 }
 
 // Share is a candidate's part of the answers of one address family.
@@ -108,6 +112,10 @@ type ClusterSummary struct {
 	Drain         *Drain   `json:"drain,omitempty"`
 	ServicesUp    int      `json:"services_up"`
 	ServicesTotal int      `json:"services_total"`
+
+	Hostname string `json:"hostname,omitempty"` // that its addresses come from
+	Capacity int    `json:"capacity,omitempty"` // declared
+	Reported *int   `json:"reported,omitempty"` // what it said last that it can take; absent: no fresh report
 }
 
 // Drain is a drain in force.
@@ -151,8 +159,9 @@ type Vote struct {
 	Side     health.Side `json:"side"` // what it said last
 	Reason   string      `json:"reason,omitempty"`
 	Since    time.Time   `json:"since,omitzero"`
-	Counts   bool        `json:"counts"`         // false: silent, unconfirmed or never voted
-	Note     string      `json:"note,omitempty"` // why it does not count
+	Counts   bool        `json:"counts"`             // false: silent, unconfirmed or never voted
+	Note     string      `json:"note,omitempty"`     // why it does not count
+	Degraded string      `json:"degraded,omitempty"` // "latency" or "cert": up, but not well
 }
 
 // Service is a service in full.
@@ -296,16 +305,27 @@ type Revision struct {
 // Plan is what applying a spec would change. ID holds for as long as the base
 // revision is current, on every node.
 type Plan struct {
-	ID       string    `json:"id"` // NEXTREVISION-DIGEST of base and source
-	Base     uint64    `json:"base"`
-	Next     uint64    `json:"next"`
-	Class    string    `json:"class"` // none, ttl, answers move, stateful, identity or removes
-	Changes  []Change  `json:"changes"`
-	Answers  []Impact  `json:"answers"`
-	Guards   Guards    `json:"guards"`
-	Blockers []Blocker `json:"blockers"` // what apply would refuse
-	Warnings []string  `json:"warnings"`
-	Applied  uint64    `json:"applied,omitempty"` // log index, once applied
+	ID       string      `json:"id"` // NEXTREVISION-DIGEST of base and source
+	Base     uint64      `json:"base"`
+	Next     uint64      `json:"next"`
+	Class    string      `json:"class"` // none, ttl, answers move, stateful, identity or removes
+	Changes  []Change    `json:"changes"`
+	Answers  []Impact    `json:"answers"`
+	Guards   Guards      `json:"guards"`
+	Blockers []Blocker   `json:"blockers"` // what apply would refuse
+	Warnings []string    `json:"warnings"`
+	Applied  uint64      `json:"applied,omitempty"` // log index, once applied
+	Clients  ClientReach `json:"clients"`           // how the answers of a sample of clients change
+	Matches  []Match     `json:"matches"`           // of services that are new or pick other clusters than before
+}
+
+// Match is which clusters a service's selector picks.
+type Match struct {
+	Service  string   `json:"service"`
+	Selector string   `json:"selector"` // as written
+	Clusters []string `json:"clusters"`
+	Came     []string `json:"came,omitempty"`
+	Went     []string `json:"went,omitempty"`
 }
 
 // Change is one difference of two specs.
@@ -339,6 +359,9 @@ type Explanation struct {
 	Answers  []string `json:"answers"`
 	Clusters []string `json:"clusters"`
 	Steps    []Step   `json:"steps"`
+
+	Conditions []string `json:"conditions,omitempty"` // what was supposed: it is not so
+	Scope      int      `json:"scope"`                // of the answer, for a query with a client subnet (RFC 7871)
 }
 
 // Step is one line of a decision trace.
