@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -71,6 +72,7 @@ them.`,
 	}
 	cmd.Flags().BoolVar(&o.TCP, "tcp", false, "ask over TCP")
 	cmd.Flags().BoolVar(&o.NSID, "nsid", false, "ask which node answers")
+	cmd.Flags().TextVar(&o.Subnet, "subnet", netip.Prefix{}, "ask for clients in this `network`, such as 192.0.2.0/24")
 	return cmd
 }
 
@@ -132,6 +134,9 @@ func (c *cli) showReply(r *dnsclient.Reply) error {
 	note := r.Took.Round(10 * time.Microsecond).String()
 	if r.Stale {
 		note += ", stale: the node hears no leader"
+	}
+	if r.Scope != nil {
+		note += fmt.Sprintf(", holds for a /%d", *r.Scope)
 	}
 	if r.NSID != "" {
 		note += ", answered by " + r.NSID

@@ -20,6 +20,7 @@ type Options struct {
 	TCP     bool          // ask over TCP at once
 	NoEDNS  bool          // leave OPT out
 	NSID    bool          // ask which node answers
+	Subnet  netip.Prefix  // ask for clients in here (RFC 7871); zero: for nobody but this one
 }
 
 // ErrQuestion marks a name or type that nobody can be asked for.
@@ -40,6 +41,7 @@ type Reply struct {
 	TCP           bool          `json:"tcp"`
 	Stale         bool          `json:"stale"` // the server said so (RFC 8914)
 	NSID          string        `json:"nsid,omitempty"`
+	Scope         *uint8        `json:"scope,omitempty"` // prefix length the answer holds for; nil: no client subnet came back
 }
 
 // Query asks server (HOST:PORT) for the records of a type ("A") at name.

@@ -2,6 +2,7 @@ package client
 
 import (
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -85,5 +86,23 @@ func TestQueryErrorsAreOneClearLine(t *testing.T) {
 			_, err := Query(t.Context(), tt.server, tt.ask, tt.qtype, Options{Timeout: 50 * time.Millisecond})
 			require.EqualError(t, err, tt.want)
 		})
+	}
+}
+
+func TestQueryAsksForTheClientsOfANetwork(t *testing.T) {
+	for _, subnet := range []string{"192.0.2.0/24", "2001:db8:1::/56"} {
+		server := serve(t, func(q *dns.Msg) []*dns.Msg {
+			m := answer(q, "192.0.2.1")
+			got := q.IsEdns0().Option[0].(*dns.EDNS0_SUBNET)
+			m.SetEdns0(1232, false)
+			got.SourceScope = got.SourceNetmask - 1
+			m.IsEdns0().Option = []dns.EDNS0{got}
+			return []*dns.Msg{m}
+		})
+		want := netip.MustParsePrefix(subnet)
+		r, err := Query(t.Context(), server, "web.gslb.test", "A", Options{Subnet: want})
+		require.NoError(t, err)
+		require.NotNil(t, r.Scope)
+		require.Equal(t, uint8(want.Bits()-1), *r.Scope)
 	}
 }

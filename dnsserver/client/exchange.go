@@ -88,14 +88,27 @@ func question(name, qtype string, opts Options) (*dns.Msg, error) {
 	q := new(dns.Msg)
 	q.Id = dns.Id()
 	q.Question = []dns.Question{{Name: fqdn, Qtype: t, Qclass: dns.ClassINET}}
-	if opts.NoEDNS && !opts.NSID {
+	if opts.NoEDNS && !opts.NSID && !opts.Subnet.IsValid() {
 		return q, nil
 	}
 	q.SetEdns0(udpSize, false)
+	opt := q.IsEdns0()
 	if opts.NSID {
-		q.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_NSID{Code: dns.EDNS0NSID}}
+		opt.Option = append(opt.Option, &dns.EDNS0_NSID{Code: dns.EDNS0NSID})
+	}
+	if opts.Subnet.IsValid() {
+		opt.Option = append(opt.Option, subnetOption(opts.Subnet.Masked()))
 	}
 	return q, nil
+}
+
+// subnetOption asks for clients in p (RFC 7871 6).
+func subnetOption(p netip.Prefix) *dns.EDNS0_SUBNET {
+	family := uint16(1)
+	if p.Addr().Is6() {
+		family = 2
+	}
+	return &dns.EDNS0_SUBNET{Code: dns.EDNS0SUBNET, Family: family, SourceNetmask: uint8(p.Bits()), Address: p.Addr().AsSlice()}
 }
 
 // overUDP sends the question and waits for its answer; others, late ones among
@@ -223,6 +236,8 @@ func reply(m *dns.Msg) *Reply {
 			}
 		case *dns.EDNS0_EDE:
 			r.Stale = r.Stale || o.InfoCode == dns.ExtendedErrorCodeStaleAnswer
+		case *dns.EDNS0_SUBNET:
+			r.Scope = new(o.SourceScope)
 		}
 	}
 	return r
