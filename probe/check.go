@@ -1,177 +1,151 @@
 package probe
 
 import (
-	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
-	"fmt"
-	"net"
-	"net/netip"
-	"strconv"
-	"syscall"
+	"strings"
 	"time"
 )
 
-// checker runs one check of one endpoint. It holds no goroutine and, unless the
-// check reuses connections, no connection between runs.
-type checker interface {
-	// run makes the check within ctx. expiry is that of the server's leaf
-	// certificate, zero without TLS, also when the check fails.
-	run(ctx context.Context) (expiry time.Time, err error)
-	// close drops what is kept between runs.
-	close()
+// Check is one way to probe an endpoint. Exactly one of HTTP to ICMP is set, every
+// default is filled in and host names are expanded; see Expand.
+type Check struct {
+	Name       string // key in spec.checks, for people; not part of a probe's identity
+	Interval   time.Duration
+	Timeout    time.Duration
+	Fall       int // consecutive bad results that turn the probe down
+	Rise       int // consecutive good results that turn it up
+	Recheck    time.Duration
+	StaleAfter time.Duration // belongs to the target that asks, not to the probe's identity; zero: three intervals
+
+	HTTP  *HTTPCheck
+	HTTPS *HTTPCheck
+	TCP   *TCPCheck
+	TLS   *HandshakeCheck
+	GRPC  *GRPCCheck
+	DNS   *DNSCheck
+	ICMP  *ICMPCheck
 }
 
-// badError is a result that came from the endpoint itself.
-type badError struct {
-	reason Reason
-	detail string
+// HTTPCheck is one request and what must come back.
+type HTTPCheck struct {
+	Port    int
+	Method  string // empty: GET
+	Path    string // empty: /; may hold a query
+	Host    string // empty: the endpoint's address
+	Headers map[string]string
+	Reuse   bool      // keep the connection for the next probe
+	TLS     *TLSCheck // nil on https: no name is forced and the chain is verified
+	Expect  HTTPExpect
+	Warn    Warn
 }
 
-func (e *badError) Error() string { return e.detail }
-
-// runner makes checkers. It is shared by the schedule and Once.
-type runner struct {
-	dial      DialFunc
-	userAgent string
-	roots     *x509.CertPool // nil: the system's
+// TLSCheck says how the server of an https or grpc check is verified.
+type TLSCheck struct {
+	ServerName string // empty: Host, and without one no name is sent
+	Verify     bool
+	CA         string // name of the secret that holds the CA in PEM; empty: the system's
 }
 
-// newChecker returns a checker, or why the check cannot be made on this node.
-func (r *runner) newChecker(c Check, endpoint netip.Addr) (checker, error) {
-	switch {
-	case c.HTTP != nil:
-		return r.newHTTP("http", c.HTTP, endpoint)
-	case c.HTTPS != nil:
-		return r.newHTTP("https", c.HTTPS, endpoint)
-	case c.TCP != nil:
-		return &tcpChecker{r.dial, hostPort(endpoint, c.TCP.Port)}, nil
+// HTTPExpect is what makes a response good. No Status means 200 to 299.
+type HTTPExpect struct {
+	Status     []StatusRange
+	BodyRegex  string            // RE2; matched against the first 64 KiB
+	Header     map[string]string // RE2 that some value of the header must match, by name
+	JSON       map[string]string // by JSONPath: the text that every value it finds must have; it must find one
+	MaxLatency time.Duration     // a response that took longer from connect to end is bad; zero: no bound
+	MaxBody    int               // bytes; a longer body is bad. Zero: no bound beyond the 64 KiB that are read
+}
+
+// StatusRange is an inclusive range of HTTP status codes.
+type StatusRange struct {
+	Low  int
+	High int
+}
+
+// TCPCheck is good when a connection is made and, with Expect, what comes back
+// after Send holds that text.
+type TCPCheck struct {
+	Port   int
+	Send   string
+	Expect string // found anywhere in the first 64 KiB
+}
+
+// HandshakeCheck is good when a TLS handshake ends with a certificate that holds:
+// chain, name and dates.
+type HandshakeCheck struct {
+	Port       int
+	ServerName string   // SNI and verified name; empty: none is sent and the chain alone is verified
+	ALPN       []string // offered; the server must choose one of them
+	Warn       Warn
+}
+
+// GRPCCheck asks the standard health service (grpc.health.v1) and is good when it
+// says SERVING.
+type GRPCCheck struct {
+	Port    int
+	Service string    // asked for; empty: the server as a whole
+	Host    string    // :authority; empty: the endpoint's address
+	TLS     *TLSCheck // nil: plain text
+}
+
+// DNSCheck asks one question over UDP, and over TCP when the answer is truncated.
+type DNSCheck struct {
+	Port        int
+	Name        string // FQDN
+	Type        string // such as A
+	RCode       string // such as NOERROR, which empty stands for
+	AnswerRegex string // RE2; some answer record's data must match
+}
+
+// ICMPCheck sends Count echo requests and is good when no more than MaxLoss of
+// them, as a part of 1, stay without reply.
+type ICMPCheck struct {
+	Count   int // zero: 1
+	MaxLoss float64
+}
+
+// Warn is what makes a good result degraded. Zero fields warn of nothing.
+type Warn struct {
+	CertExpiresAfter time.Duration // a certificate that ends sooner
+	MaxLatency       time.Duration // a slower result
+}
+
+// Expand returns the check with {service} and {zone} replaced in every field that
+// holds a host name. The zone is given with or without its trailing dot.
+func (c Check) Expand(service, zone string) Check {
+	r := strings.NewReplacer("{service}", service, "{zone}", strings.TrimSuffix(zone, "."))
+	c.HTTP, c.HTTPS = c.HTTP.expand(r), c.HTTPS.expand(r)
+	if c.TLS != nil {
+		t := *c.TLS
+		t.ServerName = r.Replace(t.ServerName)
+		c.TLS = &t
 	}
-	return nil, errors.New("the check has no kind this version knows")
+	if c.GRPC != nil {
+		g := *c.GRPC
+		g.Host, g.TLS = r.Replace(g.Host), g.TLS.expand(r)
+		c.GRPC = &g
+	}
+	if c.DNS != nil {
+		d := *c.DNS
+		d.Name = r.Replace(d.Name)
+		c.DNS = &d
+	}
+	return c
 }
 
-// hostPort returns the literal address to dial.
-func hostPort(endpoint netip.Addr, port int) string {
-	return net.JoinHostPort(endpoint.Unmap().String(), strconv.Itoa(port))
+func (h *HTTPCheck) expand(r *strings.Replacer) *HTTPCheck {
+	if h == nil {
+		return nil
+	}
+	e := *h
+	e.Host, e.TLS = r.Replace(h.Host), h.TLS.expand(r)
+	return &e
 }
 
-// outcome is a Result with what the schedule needs beside it.
-type outcome struct {
-	Result
-	// unmeasured says that the check could not be made for a reason of this node:
-	// it is no evidence against the endpoint.
-	unmeasured bool
-	// reached says that the endpoint, or a host on the way, answered.
-	reached bool
-}
-
-// measure runs c under timeout and says how it ended.
-func measure(ctx context.Context, c checker, timeout time.Duration) outcome {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	start := time.Now()
-	expiry, err := c.run(ctx)
-	o := outcome{Result: Result{At: start.Round(0), Took: time.Since(start), OK: err == nil, Reason: ReasonOK, CertExpiry: expiry}}
-	if err == nil {
-		o.reached = true
-		return o
+func (t *TLSCheck) expand(r *strings.Replacer) *TLSCheck {
+	if t == nil {
+		return nil
 	}
-	o.Reason, o.Detail = classify(ctx, err), excerpt(err.Error())
-	o.unmeasured = ownFault(err)
-	switch o.Reason {
-	case ReasonStatus, ReasonBody, ReasonTLS, ReasonLatency:
-		o.reached = true
-	}
-	return o
-}
-
-// classify returns the reason for a failed run.
-func classify(ctx context.Context, err error) Reason {
-	var (
-		bad     *badError
-		denied  *DeniedError
-		netErr  net.Error
-		dnsErr  *net.DNSError
-		verify  *tls.CertificateVerificationError
-		record  tls.RecordHeaderError
-		alert   tls.AlertError
-		unknown x509.UnknownAuthorityError
-	)
-	switch {
-	case errors.As(err, &bad):
-		return bad.reason
-	case errors.As(err, &denied):
-		return ReasonDenied
-	case errors.As(err, &dnsErr):
-		return ReasonDNS
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(ctx.Err(), context.DeadlineExceeded),
-		errors.As(err, &netErr) && netErr.Timeout():
-		return ReasonTimeout
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return ReasonRefused
-	case errors.As(err, &verify), errors.As(err, &record), errors.As(err, &alert), errors.As(err, &unknown):
-		return ReasonTLS
-	}
-	return ReasonOther
-}
-
-// noRouteError says that this node has no route to an address at all, which is
-// not the same as a router on the way saying so.
-type noRouteError struct{ err error }
-
-func (e *noRouteError) Error() string { return fmt.Sprintf("this node has no route: %v", e.err) }
-func (e *noRouteError) Unwrap() error { return e.err }
-
-// ownFault reports whether err is a fault of this node.
-func ownFault(err error) bool {
-	var (
-		denied  *DeniedError
-		noRoute *noRouteError
-	)
-	if errors.As(err, &denied) || errors.As(err, &noRoute) {
-		return true
-	}
-	for _, own := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL, syscall.EPERM, syscall.EACCES} {
-		if errors.Is(err, own) {
-			return true
-		}
-	}
-	return false
-}
-
-// telling wraps next so that "network is unreachable" from this node's own
-// routing table is told apart from a router's: a node without IPv6 must not vote
-// every IPv6 endpoint down, while a withdrawn prefix must count.
-func telling(next DialFunc) DialFunc {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := next(ctx, network, addr)
-		if err == nil || !errors.Is(err, syscall.ENETUNREACH) {
-			return conn, err
-		}
-		// Connecting a UDP socket looks up the route and sends nothing.
-		probe, routeErr := net.Dial("udp", addr)
-		if routeErr != nil {
-			return nil, &noRouteError{err}
-		}
-		_ = probe.Close() // nothing was sent
-		return nil, err
-	}
-}
-
-// maxDetail bounds Result.Detail, in bytes.
-const maxDetail = 200
-
-// excerpt returns s escaped to printable ASCII and cut to maxDetail bytes: it
-// comes from outside and ends up on terminals and pages.
-func excerpt(s string) string {
-	if len(s) > maxDetail {
-		s = s[:maxDetail]
-	}
-	q := strconv.QuoteToASCII(s)
-	q = q[1 : len(q)-1]
-	if len(q) <= maxDetail {
-		return q
-	}
-	return q[:maxDetail-3] + "..."
+	e := *t
+	e.ServerName = r.Replace(t.ServerName)
+	return &e
 }

@@ -38,6 +38,12 @@ type Config struct {
 	// blind. It is called from the probing loop and must not block. Nil: not used.
 	PeersReachable func() bool
 
+	// Resolvers answer for the hostnames of clusters and of URLs. Empty: the system's.
+	Resolvers []netip.AddrPort
+	// Secret returns what a secret of this node holds, such as a CA in PEM. It is
+	// called whenever a check is made, from any goroutine. Nil: there are none.
+	Secret func(name string) ([]byte, error)
+
 	// WrapDial wraps how probes and canaries connect. Nil: as they are.
 	WrapDial func(next DialFunc) DialFunc
 
@@ -235,16 +241,4 @@ func (p *Prober) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.status
-}
-
-// Once runs one check of one endpoint outside the schedule, under the check's
-// own timeout. It changes no vote and no metric.
-func (p *Prober) Once(ctx context.Context, check Check, endpoint netip.Addr) Result {
-	check = check.withDefaults()
-	c, err := p.newChecker(check, endpoint)
-	if err != nil {
-		return Result{At: time.Now().Round(0), Reason: ReasonOther, Detail: excerpt(err.Error())}
-	}
-	defer c.close()
-	return measure(ctx, c, check.Timeout).Result
 }

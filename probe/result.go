@@ -46,6 +46,33 @@ type Result struct {
 	Reason     Reason
 	Detail     string    // for people: at most 200 bytes, escaped; empty when OK
 	CertExpiry time.Time // of the leaf certificate, zero without TLS
+
+	// Degraded is DegradedCert or DegradedLatency when a good result is worth a
+	// warning of the check, else empty.
+	Degraded string
+	// RTT is how long connecting took, or the shortest echo; zero: not measured.
+	RTT time.Duration
+}
+
+// What makes a good result degraded.
+const (
+	DegradedLatency = "latency"
+	DegradedCert    = "cert"
+)
+
+// Attempt is a Result with how it came about, phase by phase.
+type Attempt struct {
+	Result
+	Phases []Phase
+}
+
+// Phase is one step of a check, in the order they were done. The last is the one
+// that failed, if any did.
+type Phase struct {
+	Name string // "resolve", "connect", "tls", "send", "first byte", "read" or "match"
+	OK   bool
+	Took time.Duration
+	Text string // what was seen, for people: escaped, at most 400 bytes
 }
 
 // CheckResults are the last results of one check of a target, oldest first.
