@@ -119,8 +119,16 @@ type Config struct {
 	// a cutover under way, and whether this node leads and so knows. Nil: not told.
 	Acknowledged func(cutover string) (nodes []string, leads bool)
 
+	// Probe runs the checks of a service at a cluster once on this node, within ctx.
+	// The request names what the state has; an error is why this node cannot. Nil:
+	// this node does not probe.
+	Probe func(ctx context.Context, r apitype.ProbeRequest) (apitype.ProbeReport, error)
+
+	// Backlog returns how many checks of this node wait for others to end. Nil: none.
+	Backlog func() int
+
 	// Call sends a small request to a node, which hands it to its Server.Peer.
-	// Nil: explain answers for this node only.
+	// Nil: explain and probe are of this node only.
 	Call func(ctx context.Context, node, method string, body []byte) ([]byte, error)
 
 	MintJoinToken func() (JoinSecret, error)

@@ -25,10 +25,11 @@ type explainInput struct {
 	Node   string `query:"node" doc:"the node that answers; this one when absent"`
 }
 
-// question is a request between nodes: to explain a name, or who has acknowledged
-// the cutover named.
+// question is a request between nodes: to explain a name, who has acknowledged the
+// cutover named, or to run checks.
 type question struct {
-	Acknowledged string `json:"acknowledged,omitempty"`
+	Acknowledged string                `json:"acknowledged,omitempty"`
+	Probe        *apitype.ProbeRequest `json:"probe,omitempty"`
 
 	Name   string `json:"name"`
 	Type   string `json:"type"`
@@ -110,13 +111,16 @@ func (s *Server) meant(c *call, ex apitype.Explanation) string {
 }
 
 // Peer answers what another node sent by Config.Call with PeerMethod.
-func (s *Server) Peer(_ context.Context, _ string, body []byte) ([]byte, error) {
+func (s *Server) Peer(ctx context.Context, _ string, body []byte) ([]byte, error) {
 	var q question
 	if err := unmarshalStrict(body, &q); err != nil {
 		return nil, fmt.Errorf("explain for a peer: %w", err)
 	}
-	if q.Acknowledged != "" {
+	switch {
+	case q.Acknowledged != "":
 		return s.acknowledgedForPeer(q.Acknowledged)
+	case q.Probe != nil:
+		return s.probeForPeer(ctx, *q.Probe)
 	}
 	ex, err := s.answer(q)
 	if err != nil {

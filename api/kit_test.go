@@ -317,3 +317,27 @@ func (r *rig) get(path string, headers ...string) answer {
 func (r *rig) post(path, body string, headers ...string) answer {
 	return r.as("admin", http.MethodPost, path, body, headers...)
 }
+
+// apply1 makes a spec the next revision, whatever the rails say.
+func (r *rig) apply1(spec *statestore.Spec) {
+	r.t.Helper()
+	st := r.store.State()
+	r.must(statestore.ApplySpec{Base: st.Revision, Source: specText(spec), Spec: spec, Rotations: policy.Rotations(st, spec, nil, nil)})
+}
+
+// without returns the spec without some services.
+func without(spec *statestore.Spec, services ...string) *statestore.Spec {
+	for _, name := range services {
+		delete(spec.Services, name)
+	}
+	return spec
+}
+
+// jsonText is a text as a body holds it.
+func jsonText(s string) string {
+	data, err := json.Marshal(s)
+	if err != nil {
+		panic(err)
+	}
+	return string(data[1 : len(data)-1])
+}

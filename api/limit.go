@@ -21,6 +21,16 @@ const (
 	refusalRate  = 0.2
 	refusalBurst = 30
 
+	// Each check that a person runs by hand costs one of these, per person: enough to
+	// look at a large cluster, too little to load it.
+	probeRate  = 5
+	probeBurst = 100
+
+	// A what-if or a replay costs one of these, per person: each looks at every
+	// service and all that is recorded.
+	whatIfRate  = 1
+	whatIfBurst = 30
+
 	// maxBuckets bounds memory; the fullest buckets are forgotten first.
 	maxBuckets = 4096
 )

@@ -199,7 +199,7 @@ func (s *Server) members(st *statestore.State) []apitype.Member {
 		v := apitype.Member{
 			Name: m.Name, Region: m.Region, Role: string(m.Role), Raft: "none", LastSeenSeconds: -1,
 			Peer: m.Peer, API: m.API, DNS: slices.Concat(m.DNS.IPv4, m.DNS.IPv6), DNSName: m.DNS.Name,
-			Version: m.Version, Supports: m.Supports, CA: m.CA, Observer: "none",
+			Version: m.Version, Supports: m.Supports, CA: m.CA, Geo: m.Geo, Observer: "none",
 		}
 		v.DNS = orEmpty(v.DNS)
 		if i := slices.IndexFunc(q.Servers, func(s RaftServer) bool { return s.Name == name }); i >= 0 {

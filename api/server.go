@@ -52,6 +52,8 @@ type Server struct {
 	requests *limiter
 	failures *limiter
 	refusals *limiter
+	probes   *limiter
+	whatIfs  *limiter
 	plans    *planCache
 
 	stopping chan struct{} // closed when Run ends: streams finish
@@ -97,6 +99,8 @@ func New(cfg Config) (*Server, error) {
 		requests: newLimiter(requestRate, requestBurst),
 		failures: newLimiter(failureRate, failureBurst),
 		refusals: newLimiter(refusalRate, refusalBurst),
+		probes:   newLimiter(probeRate, probeBurst),
+		whatIfs:  newLimiter(whatIfRate, whatIfBurst),
 		plans:    newPlanCache(),
 		stopping: make(chan struct{}),
 	}
@@ -183,6 +187,7 @@ func (s *Server) routes() error {
 	s.readRoutes(api)
 	s.actRoutes(api)
 	s.cutoverRoutes(api)
+	s.probeRoutes(api)
 	s.specRoutes(api)
 	s.accessRoutes(api)
 	s.eventRoutes(api)

@@ -140,6 +140,7 @@ type Verdict struct {
 	NeedUp   int              `json:"need_up"`
 	NeedDown int              `json:"need_down"`
 	Deciding []health.Decider `json:"deciding,omitempty"`
+	Degraded string           `json:"degraded,omitempty"` // why it is not well though up: "latency" or "cert"
 }
 
 // TargetVotes is a target with every observer's vote on it.
@@ -207,6 +208,7 @@ type Member struct {
 	Version         string       `json:"version"`
 	Supports        uint32       `json:"supports"`
 	CA              string       `json:"ca,omitempty"`
+	Geo             string       `json:"geo,omitempty"` // build of its GeoIP file; empty: it has none
 	Observer        string       `json:"observer"` // counted, silent, unconfirmed or none
 }
 
