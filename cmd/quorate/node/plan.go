@@ -22,26 +22,58 @@ func targetChecks(spec *statestore.Spec, t health.Target) probe.TargetChecks {
 	in := probe.TargetChecks{Target: t}
 	door := spec.Clusters[t.Cluster].Check
 	if t.FrontDoor() {
-		in.All = append(in.All, probeCheck(door, "", ""))
+		in.All = append(in.All, probeCheck(door).Expand("", ""))
 		return in
 	}
 	service := spec.Services[t.Service]
 	name, zone := service.Names[0], service.Zone
+	host := ""
+	if o := service.Overrides[t.Cluster]; o != nil {
+		host = o.Host
+	}
 	for _, c := range service.Checks.All {
-		in.All = append(in.All, probeCheck(c, name, zone))
+		in.All = append(in.All, hostedAt(probeCheck(c), host).Expand(name, zone))
 	}
 	for _, c := range service.Checks.Any {
-		in.Any = append(in.Any, probeCheck(c, name, zone))
+		in.Any = append(in.Any, hostedAt(probeCheck(c), host).Expand(name, zone))
 	}
 	if door != nil {
 		// Expanded with no names, so that it is the same probe as the front door's own.
-		in.All = append(in.All, probeCheck(door, "", ""))
+		in.All = append(in.All, probeCheck(door).Expand("", ""))
 	}
 	return in
 }
 
-// probeCheck converts a check of the spec, its placeholders replaced.
-func probeCheck(c *statestore.Check, service, zone string) probe.Check {
+// hostedAt returns the check with another name for the server: what one cluster
+// calls the service. An empty host changes nothing.
+func hostedAt(c probe.Check, host string) probe.Check {
+	if host == "" {
+		return c
+	}
+	for _, h := range []*probe.HTTPCheck{c.HTTP, c.HTTPS} {
+		if h == nil {
+			continue
+		}
+		h.Host = host
+		if h.TLS != nil {
+			h.TLS.ServerName = host
+		}
+	}
+	if c.TLS != nil {
+		c.TLS.ServerName = host
+	}
+	if c.GRPC != nil {
+		c.GRPC.Host = host
+		if c.GRPC.TLS != nil {
+			c.GRPC.TLS.ServerName = host
+		}
+	}
+	return c
+}
+
+// probeCheck converts a check of the spec; what it points to is its own. Where both
+// sides have the same fields a conversion keeps them so.
+func probeCheck(c *statestore.Check) probe.Check {
 	out := probe.Check{
 		Name:       c.Name,
 		Interval:   c.Interval.D(),
@@ -54,9 +86,21 @@ func probeCheck(c *statestore.Check, service, zone string) probe.Check {
 		HTTPS:      httpCheck(c.HTTPS),
 	}
 	if c.TCP != nil {
-		out.TCP = &probe.TCPCheck{Port: c.TCP.Port}
+		out.TCP = new(probe.TCPCheck(*c.TCP))
 	}
-	return out.Expand(service, zone)
+	if t := c.TLS; t != nil {
+		out.TLS = &probe.HandshakeCheck{Port: t.Port, ServerName: t.ServerName, ALPN: t.ALPN, Warn: warning(t.Warn)}
+	}
+	if g := c.GRPC; g != nil {
+		out.GRPC = &probe.GRPCCheck{Port: g.Port, Service: g.Service, Host: g.Host, TLS: tlsCheck(g.TLS)}
+	}
+	if c.DNS != nil {
+		out.DNS = new(probe.DNSCheck(*c.DNS))
+	}
+	if c.ICMP != nil {
+		out.ICMP = new(probe.ICMPCheck(*c.ICMP))
+	}
+	return out
 }
 
 func httpCheck(h *statestore.HTTPCheck) *probe.HTTPCheck {
@@ -70,13 +114,29 @@ func httpCheck(h *statestore.HTTPCheck) *probe.HTTPCheck {
 		Host:    h.Host,
 		Headers: h.Headers,
 		Reuse:   h.Reuse,
-		Expect:  probe.HTTPExpect{BodyRegex: h.Expect.BodyRegex},
-	}
-	if h.TLS != nil {
-		out.TLS = &probe.TLSCheck{ServerName: h.TLS.ServerName, Verify: h.TLS.Verify}
+		TLS:     tlsCheck(h.TLS),
+		Expect: probe.HTTPExpect{
+			BodyRegex:  h.Expect.BodyRegex,
+			Header:     h.Expect.Header,
+			JSON:       h.Expect.JSON,
+			MaxLatency: h.Expect.MaxLatency.D(),
+			MaxBody:    h.Expect.MaxBody,
+		},
+		Warn: warning(h.Warn),
 	}
 	for _, r := range h.Expect.Status {
-		out.Expect.Status = append(out.Expect.Status, probe.StatusRange{Low: r.Low, High: r.High})
+		out.Expect.Status = append(out.Expect.Status, probe.StatusRange(r))
 	}
 	return out
+}
+
+func tlsCheck(t *statestore.TLSCheck) *probe.TLSCheck {
+	if t == nil {
+		return nil
+	}
+	return new(probe.TLSCheck(*t))
+}
+
+func warning(w statestore.Warn) probe.Warn {
+	return probe.Warn{CertExpiresAfter: w.CertExpiresAfter.D(), MaxLatency: w.MaxLatency.D()}
 }
