@@ -34,7 +34,8 @@ var arrows = map[string][]string{
 	"policy":                  {"statestore", "health"},
 	"controller":              {"policy", "statestore", "health"},
 	"notify":                  {"statestore"},
-	"routing":                 {"statestore", "health", "routing/records"},
+	"routing":                 {"statestore", "health", "routing/records", "routing/geo"},
+	"routing/geo":             {},
 	"routing/records":         {},
 	"dnsserver":               {"routing"},
 	"dnsserver/client":        {},
@@ -48,13 +49,15 @@ var arrows = map[string][]string{
 
 // owners names the only packages that may import an outside module.
 var owners = map[string][]string{
-	"github.com/hashicorp/raft":        {"consensus", "consensus/consensustest"},
-	"github.com/hashicorp/raft-boltdb": {"consensus"},
-	"go.etcd.io/bbolt":                 {"consensus"},
-	"github.com/miekg/dns":             {"dnsserver", "dnsserver/client", "routing/records", "probe"},
-	"gopkg.in/yaml.v3":                 {"config"},
-	"github.com/danielgtaylor/huma/v2": {"api"},
-	"github.com/spf13/cobra":           {"cmd/quorate"},
+	"github.com/hashicorp/raft":            {"consensus", "consensus/consensustest"},
+	"github.com/hashicorp/raft-boltdb":     {"consensus"},
+	"go.etcd.io/bbolt":                     {"consensus"},
+	"github.com/miekg/dns":                 {"dnsserver", "dnsserver/client", "routing/records", "probe"},
+	"github.com/oschwald/maxminddb-golang": {"routing/geo"},
+	"github.com/gaissmai/bart":             {"routing"},
+	"gopkg.in/yaml.v3":                     {"config"},
+	"github.com/danielgtaylor/huma/v2":     {"api"},
+	"github.com/spf13/cobra":               {"cmd/quorate"},
 }
 
 // pure packages decide: they may not reach a clock, chance, the network or a file.
