@@ -22,6 +22,9 @@ func Explain(t Target, prev Side, ballots []Ballot, j Judgement) string {
 		if v.Reason != "" {
 			fmt.Fprintf(&b, ", %s", v.Reason)
 		}
+		if v.Degraded != "" {
+			fmt.Fprintf(&b, ", degraded: %s", v.Degraded)
+		}
 		if region := regions[v.Region]; region != v.Side {
 			fmt.Fprintf(&b, "; its region counts as %s", region)
 		}

@@ -13,6 +13,7 @@ type Ballot struct {
 	Region   string
 	Side     Side
 	Reason   string
+	Degraded string // of a vote up that is not well; see Vote.Degraded
 }
 
 // Rule is how many eligible regions must hold a side before a verdict turns to it.

@@ -58,9 +58,9 @@ func TestJudge(t *testing.T) {
 		{"a region counts once however many observers it has", Up, []Ballot{b("eu", Down), b2("eu", Down), b("us", Up), b("ap", Up)}, majority, Up, Settled},
 		{"a divided region has no vote", Up, []Ballot{b("eu", Down), b2("eu", Up), b("us", Down), b("ap", Up)}, majority, Up, Contested},
 		{"half a region with none opposed speaks for it", Up, []Ballot{b("eu", Down), b2("eu", Unknown), b("us", Down), b("ap", Up)}, majority, Down, Settled},
-		{"a third of a region does not", Up, []Ballot{b("eu", Down), b2("eu", Unknown), {"eu-3", "eu", Unknown, ""}, b("us", Down), b("ap", Up)}, majority, Up, Contested},
-		{"half of four with one opposed does not", Up, []Ballot{b("eu", Down), b2("eu", Down), {"eu-3", "eu", Up, ""}, {"eu-4", "eu", Unknown, ""}, b("us", Down), b("ap", Up)}, majority, Up, Contested},
-		{"more than half of a region speaks for it, opposed or not", Up, []Ballot{b("eu", Down), b2("eu", Down), {"eu-3", "eu", Up, ""}, b("us", Down), b("ap", Up)}, majority, Down, Settled},
+		{"a third of a region does not", Up, []Ballot{b("eu", Down), b2("eu", Unknown), {"eu-3", "eu", Unknown, "", ""}, b("us", Down), b("ap", Up)}, majority, Up, Contested},
+		{"half of four with one opposed does not", Up, []Ballot{b("eu", Down), b2("eu", Down), {"eu-3", "eu", Up, "", ""}, {"eu-4", "eu", Unknown, "", ""}, b("us", Down), b("ap", Up)}, majority, Up, Contested},
+		{"more than half of a region speaks for it, opposed or not", Up, []Ballot{b("eu", Down), b2("eu", Down), {"eu-3", "eu", Up, "", ""}, b("us", Down), b("ap", Up)}, majority, Down, Settled},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -74,9 +74,9 @@ func TestJudge(t *testing.T) {
 
 func TestDecidingVotesAreThoseOfTheRegionsThatDecided(t *testing.T) {
 	ballots := []Ballot{
-		{"us-1", "us", Down, "timeout"},
+		{"us-1", "us", Down, "timeout", ""},
 		b("eu", Down), b2("eu", Up),
-		{"eu-3", "eu", Down, "refused"},
+		{"eu-3", "eu", Down, "refused", ""},
 		b("ap", Up),
 		// A region that is divided, with one observer on the winning side.
 		b("sa", Down), b2("sa", Up),

@@ -45,7 +45,7 @@ func (c CastVotes) apply(st *State, at entry) (record, error) {
 				next.Since = at.now
 			}
 			next.Confirmed, next.Silent = true, false
-			edit.dropVotes(b.Observer, b.Votes)
+			edit.dropVotes(b.Observer, b.Votes, b.Recorded)
 		}
 		observers[b.Observer] = next
 		edit.castVotes(b)
@@ -163,7 +163,7 @@ func (st *State) renewAnswers(before map[string]bool, at entry) {
 // only turns by a vote.
 func (st *State) forgetObserver(id health.ObserverID, at entry) {
 	t := newTally(st, at)
-	t.dropVotes(id, nil)
+	t.dropVotes(id, nil, false)
 	st.Observers = without(st.Observers, id)
 	t.install()
 }

@@ -61,15 +61,26 @@ func (st *State) Basis(service string) Basis {
 		Drains:   map[string]uint64{},
 		Freeze:   st.FreezeVersion(service),
 	}
+	stateful := false
 	if s, ok := st.Services[service]; ok {
 		b.Rotation = s.Rotation.Number
 		for t, ts := range s.Targets {
 			b.Verdicts[t] = ts.Verdict.Number
 		}
+		if s.Override != nil {
+			b.Override = s.Override.Version
+		}
+		stateful = s.Ownership != nil
 	}
 	for _, name := range st.Spec.Candidates(service) {
-		if c, ok := st.Clusters[name]; ok {
-			b.Drains[name] = c.DrainVersion
+		c, ok := st.Clusters[name]
+		if !ok {
+			continue
+		}
+		b.Drains[name] = c.DrainVersion
+		// What a cluster can take says nothing about where a stateful service is.
+		if c.Reported != nil && !stateful {
+			b.Reports = with(b.Reports, name, c.Reported.Version)
 		}
 	}
 	return b
@@ -91,6 +102,10 @@ func (st *State) checkBasis(service string, got Basis) error {
 		differs = "a drain"
 	case got.Freeze != want.Freeze:
 		differs = "a freeze"
+	case got.Override != want.Override:
+		differs = "an override"
+	case !maps.Equal(got.Reports, want.Reports):
+		differs = "a reported capacity"
 	default:
 		return nil
 	}
@@ -285,7 +300,7 @@ func (p Pool) has(cluster string) bool {
 // Equal reports whether two pools answer the same.
 func (p Pool) Equal(q Pool) bool {
 	return p.AllDown == q.AllDown && slices.EqualFunc(p.Shares, q.Shares, func(a, b Share) bool {
-		return a.Cluster == b.Cluster && a.Weight == b.Weight && slices.Equal(a.Endpoints, b.Endpoints)
+		return a.Cluster == b.Cluster && a.Weight == b.Weight && a.Spill == b.Spill && slices.Equal(a.Endpoints, b.Endpoints)
 	})
 }
 

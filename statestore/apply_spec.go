@@ -35,7 +35,11 @@ func (c ApplySpec) apply(st *State, at entry) (record, error) {
 	if c.Base != st.Revision {
 		return record{}, refuse(ErrStalePlan, "spec: was planned on revision %d, the current one is %d; plan again", c.Base, st.Revision)
 	}
-	spec := c.Spec.filled()
+	accepted := c.Spec.filled().declared()
+	spec := accepted.WithAddresses(st.Spec)
+	if err := sameAddresses(c.Spec, spec); err != nil {
+		return record{}, err
+	}
 	if err := checkSpec(spec); err != nil {
 		return record{}, err
 	}
@@ -47,7 +51,7 @@ func (c ApplySpec) apply(st *State, at entry) (record, error) {
 	st.Revision++
 	st.Revisions = keepRevisions(st.Revisions, Revision{
 		Number: st.Revision, Index: at.index, At: at.now, Author: at.meta.Actor,
-		Reason: c.Reason, Source: c.Source, Spec: spec,
+		Reason: c.Reason, Source: c.Source, Spec: accepted,
 	}, spec.Retention.Revisions)
 	st.respec(&prior, at)
 	details, err := st.installRotations(c.Rotations, at, prior.Spec)

@@ -69,7 +69,7 @@ type Basis struct {
 	Freeze   uint64                   `json:"freeze"`             // State.FreezeVersion of the service
 	Rotation uint64                   `json:"rotation"`           // number of the rotation it replaces
 	Override uint64                   `json:"override,omitempty"` // Override.Version; 0: not pinned
-	Reports  map[string]uint64        `json:"reports,omitempty"`  // Reported.Version of every candidate that has one
+	Reports  map[string]uint64        `json:"reports,omitempty"`  // Reported.Version of every candidate that has one; none of a stateful service
 }
 
 // RotationChange is a rotation some command installs, without what Apply itself

@@ -2,6 +2,7 @@ package statestore
 
 import (
 	"encoding/json"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -16,7 +17,10 @@ import (
 func everyCommand() []Command {
 	m := member("eu")
 	m.DNS.IPv4, m.Labels = append(m.DNS.IPv4, eu4), map[string]string{"a": "b"}
-	basis := Basis{Spec: "x", Verdicts: map[health.Target]uint64{web("eu"): 3}, Drains: map[string]uint64{"eu": 1}, Rotation: 2}
+	basis := Basis{
+		Spec: "x", Verdicts: map[health.Target]uint64{web("eu"): 3}, Drains: map[string]uint64{"eu": 1}, Rotation: 2,
+		Override: 4, Reports: map[string]uint64{"us": 5},
+	}
 	rotations := []RotationChange{change("eu", "us")}
 	signer := Signer{User: "ann", Groups: []string{"approver"}, Token: "t", Via: ViaToken, Source: eu4}
 	evidence := Evidence{
@@ -28,8 +32,8 @@ func everyCommand() []Command {
 		Tick{},
 		Initialize{Installation: "demo", CA: TrustedCA{Fingerprint: "aa", PEM: "pem", At: start}},
 		ApplySpec{Base: 1, Source: "# <mine> & \"yours\"\n", Spec: testSpec(), Reason: "r", Rotations: rotations},
-		CastVotes{Batches: []VoteBatch{{Observer: "eu-1", Seq: 2, Prev: 1, Full: true, Votes: map[health.Target]health.Vote{
-			web("eu"): {Side: health.Down, Reason: "timeout", Since: start}, door("eu"): {Side: health.Up, Since: start},
+		CastVotes{Batches: []VoteBatch{{Observer: "eu-1", Seq: 2, Prev: 1, Full: true, Recorded: true, Votes: map[health.Target]health.Vote{
+			web("eu"): {Side: health.Down, Reason: "timeout", Since: start}, door("eu"): {Side: health.Up, Since: start, Degraded: "cert"},
 		}}}},
 		ConfirmObservers{Reset: true, Observers: map[health.ObserverID]uint64{"eu-1": 2}},
 		ObserverSilent{Observer: "eu-1"},
@@ -61,6 +65,12 @@ func everyCommand() []Command {
 		ConfirmActive{Service: "db", Active: "us", Reason: "r", Signer: signer, Rotation: change("us")},
 		BeginGeneration{Generation: 2, Member: m, CA: TrustedCA{Fingerprint: "bb", PEM: "pem"}, Reason: "r"},
 		NoteDelivery{Receiver: "pager", Index: 7},
+		OverrideService{Service: "web", Cluster: "us", For: time.Hour, Reason: "r", Rotations: rotations},
+		ClearOverride{Service: "web", Expired: true, Reason: "r", Rotations: rotations},
+		DrainClusters{Clusters: []string{"eu", "us"}, Services: []string{"web"}, For: time.Hour, Reason: "r", Rotations: rotations},
+		ResolveCluster{Cluster: "dr", Hostname: "lb.dr.example.net", Addrs: []netip.Addr{dr4, eu6}, Rotations: rotations},
+		ReportCapacity{Cluster: "eu", Capacity: 40, Stale: true},
+		MeasureLatency{RTT: map[string]map[netip.Addr]Duration{"eu": {us4: Duration(81 * time.Millisecond)}}},
 	}
 }
 

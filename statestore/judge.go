@@ -96,8 +96,22 @@ func (st *State) ballots(vs []voter, ts *TargetState) []health.Ballot {
 		}
 		vote := ts.Votes[v.observer]
 		bs[i].Side, bs[i].Reason = vote.Side, vote.Reason
+		if vote.Side == health.Up {
+			bs[i].Degraded = vote.Degraded
+		}
 	}
 	return bs
+}
+
+// Degraded returns why a target that is up is not well, as a majority of the
+// eligible regions see it: "latency" or "cert". It is shown to people and decides
+// nothing. Empty: it is well, or not up.
+func (st *State) Degraded(t health.Target) string {
+	ts := st.target(t)
+	if ts == nil || ts.Verdict.Side != health.Up {
+		return ""
+	}
+	return health.Degraded(st.ballots(st.electorate(t.Service), ts))
 }
 
 // Target returns the state of t and whether it is configured.

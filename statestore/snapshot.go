@@ -238,7 +238,7 @@ func readSnapshot(r *bufio.Reader) (*State, error) {
 	}
 	for i := range st.Revisions {
 		if st.Revisions[i].Number == st.Revision {
-			st.Revisions[i].Spec = st.Spec
+			st.Revisions[i].Spec = st.Spec.declared()
 		}
 	}
 	return st, nil

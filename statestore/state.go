@@ -69,7 +69,7 @@ type Revision struct {
 	Author string    `json:"author"`
 	Reason string    `json:"reason,omitempty"`
 	Source string    `json:"source"` // the text as it was handed in, comments included
-	Spec   *Spec     `json:"spec"`
+	Spec   *Spec     `json:"spec"`   // as written: without the addresses that hostnames stand for
 }
 
 // Role of a member in consensus.

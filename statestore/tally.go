@@ -1,6 +1,7 @@
 package statestore
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,6 +24,7 @@ type tally struct {
 	heard    map[health.ObserverID]*Observer // before
 	voters   map[string][]voter              // by selector
 	changes  []VerdictChange
+	cast     []CastVote // those that are recorded
 }
 
 // VerdictChange is the detail of one turn in a "verdict.changed" event.
@@ -43,7 +45,25 @@ type VerdictsDetail struct {
 	Changes []VerdictChange `json:"changes,omitempty"`
 	Votes   string          `json:"votes,omitempty"`   // what was voted, in a line
 	Refused []string        `json:"refused,omitempty"` // batches left out, and why
+
+	// Cast are the votes of recorded batches that were another before, by observer and
+	// target, so that they can be judged again under another spec. CastMore counts
+	// those beyond maxCast.
+	Cast     []CastVote `json:"cast,omitempty"`
+	CastMore int        `json:"cast_more,omitempty"`
 }
+
+// CastVote is one observer's new vote on a target. A vote that went with a full set
+// which does not name the target is unknown.
+type CastVote struct {
+	Observer health.ObserverID `json:"observer"`
+	Target   health.Target     `json:"target"`
+	Vote     health.Vote       `json:"vote"`
+}
+
+// maxCast bounds the votes an event keeps: a full set of votes may hold tens of
+// thousands.
+const maxCast = 256
 
 func newTally(st *State, at entry) *tally {
 	return &tally{
@@ -104,16 +124,22 @@ func (y *tally) castVotes(b VoteBatch) {
 			continue
 		}
 		v.Since = v.Since.UTC()
+		if b.Recorded && ts.Votes[b.Observer] != v {
+			y.cast = append(y.cast, CastVote{b.Observer, t, v})
+		}
 		ts.Votes[b.Observer] = v
 		y.touched[t] = struct{}{}
 	}
 }
 
 // dropVotes forgets an observer's votes on targets that are not in keep.
-func (y *tally) dropVotes(id health.ObserverID, keep map[health.Target]health.Vote) {
+func (y *tally) dropVotes(id health.ObserverID, keep map[health.Target]health.Vote, recorded bool) {
 	for t := range y.st.votesOf(id) {
 		if _, stays := keep[t]; stays {
 			continue
+		}
+		if recorded {
+			y.cast = append(y.cast, CastVote{Observer: id, Target: t})
 		}
 		delete(y.target(t).Votes, id)
 		y.touched[t] = struct{}{}
@@ -240,7 +266,11 @@ func (st *State) ttlVaries(service string) bool {
 
 // record describes the counting: the verdicts it turned, else the votes.
 func (y *tally) record(votes string, refused []string) record {
-	detail := VerdictsDetail{Changes: y.changes, Votes: votes, Refused: refused}
+	slices.SortFunc(y.cast, func(a, b CastVote) int {
+		return cmp.Or(cmp.Compare(a.Observer, b.Observer), health.CompareTargets(a.Target, b.Target))
+	})
+	kept := y.cast[:min(len(y.cast), maxCast)]
+	detail := VerdictsDetail{Changes: y.changes, Votes: votes, Refused: refused, Cast: kept, CastMore: len(y.cast) - len(kept)}
 	if len(y.changes) == 0 {
 		return record{kind: "votes.changed", subject: "observers", text: votes, detail: detail}
 	}
