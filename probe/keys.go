@@ -2,9 +2,10 @@ package probe
 
 // Keys of log records.
 const (
-	keyErr    = "err"
-	keyGap    = "gap"
-	keyProbe  = "probe"
-	keyReason = "reason"
-	keySeq    = "seq"
+	keyCluster = "cluster"
+	keyErr     = "err"
+	keyGap     = "gap"
+	keyProbe   = "probe"
+	keyReason  = "reason"
+	keySeq     = "seq"
 )

@@ -23,6 +23,10 @@ type ProbeID string
 type Plan struct {
 	Probes  []Probe      // sorted by ID
 	Targets []TargetPlan // sorted by target
+
+	// Names and Capacities are asked for beside the probes. BuildPlan leaves them empty.
+	Names      []HostnamePlan
+	Capacities []CapacityPlan
 }
 
 // Probe is one check of one endpoint, made once however many targets need it.

@@ -63,6 +63,8 @@ type Prober struct {
 	runner     runner
 	canaryDial DialFunc
 	planned    chan struct{} // holds one token: next was set
+	survey     *survey
+	rtt        rttTable
 
 	// Tests replace these to run in virtual time.
 	measure    func(ctx context.Context, p Probe, c checker) outcome
@@ -102,6 +104,10 @@ func New(cfg Config) *Prober {
 	if cfg.Clock != nil {
 		p.bootTime = cfg.Clock
 	}
+	p.rtt.smoothed = map[netip.Addr]time.Duration{}
+	// Resolvers are of the node's own file, so the policy does not apply to them.
+	names := newResolver(&p.cfg, p.canaryDial)
+	p.survey = newSurvey(cfg.Node, p.log, names, &capacityReader{dial: p.runner.dial, resolver: names, userAgent: p.runner.userAgent})
 	p.newChecker = p.runner.newChecker
 	p.measure = func(ctx context.Context, pr Probe, c checker) outcome {
 		return measure(ctx, c, pr.Check.Timeout)
@@ -112,7 +118,10 @@ func New(cfg Config) *Prober {
 // Run probes until ctx is done, waits for the probes under way and returns nil.
 // It is called once.
 func (p *Prober) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	wg.Go(func() { p.survey.run(ctx) })
 	newLoop(ctx, p).run()
+	wg.Wait()
 	return nil
 }
 
@@ -120,6 +129,7 @@ func (p *Prober) Run(ctx context.Context) error {
 // that are gone are not started again, and their votes, samples and metrics go.
 // It may be called at any time, from any goroutine, and does not block.
 func (p *Prober) SetPlan(plan Plan) {
+	p.survey.setPlan(plan)
 	p.mu.Lock()
 	p.next = plan
 	p.mu.Unlock()
@@ -150,6 +160,7 @@ func (p *Prober) adopted(plan Plan, probes map[ProbeID]*probeState) {
 		samples[id] = cmp.Or(p.samples[id], &ring{})
 	}
 	p.samples = samples
+	p.rtt.keep(plan)
 }
 
 // keep remembers a result for people.

@@ -239,6 +239,7 @@ func (l *loop) finish(f finished, now time.Time) {
 		l.p.metrics.observe(k, o.Reason, o.Took, time.Now())
 	}
 	l.p.keep(s.probe.ID, o.Result)
+	l.p.rtt.add(s.probe.Endpoint, o.RTT)
 
 	if o.Reason == ReasonDenied && s.unmeasured != ReasonDenied {
 		l.p.log.Warn("this node may not probe the address; votes that need it are unknown", keyProbe, s.probe.Names[0].String(), keyErr, o.Detail)
