@@ -9,8 +9,10 @@ import (
 	"github.com/quorate/quorate/health"
 )
 
-// DrainDetail is Event.Detail of "cluster.drained" and "cluster.undrained".
+// DrainDetail is Event.Detail of "cluster.drained", "clusters.drained" and
+// "cluster.undrained".
 type DrainDetail struct {
+	Clusters  []string         `json:"clusters,omitempty"` // where there are several
 	Services  []string         `json:"services,omitempty"` // empty: all
 	Until     *time.Time       `json:"until,omitempty"`
 	Reason    string           `json:"reason"`
@@ -18,47 +20,91 @@ type DrainDetail struct {
 }
 
 func (c DrainCluster) apply(st *State, at entry) (record, error) {
-	old, ok := st.Clusters[c.Cluster]
-	switch {
-	case !ok:
-		return record{}, refuse(ErrNotFound, "cluster %s: not found", c.Cluster)
-	case c.Reason == "":
-		return record{}, refuse(ErrInvalid, "cluster %s: a drain must have a reason", c.Cluster)
-	case c.For < 0:
-		return record{}, refuse(ErrInvalid, "cluster %s: a drain must not last %s", c.Cluster, c.For)
+	detail, err := st.drain([]string{c.Cluster}, c.Services, c.For, c.Reason, c.Rotations, at)
+	if err != nil {
+		return record{}, err
 	}
-	services := slices.Sorted(slices.Values(c.Services))
+	return record{kind: "cluster.drained", subject: "clusters/" + c.Cluster, text: detail.text(c.Cluster), detail: detail}, nil
+}
+
+func (c DrainClusters) apply(st *State, at entry) (record, error) {
+	if len(c.Clusters) == 0 {
+		return record{}, refuse(ErrInvalid, "drain: must name a cluster")
+	}
+	for i, name := range c.Clusters[1:] {
+		if name <= c.Clusters[i] {
+			return record{}, refuse(ErrInvalid, "drain: clusters must be sorted and each there once, is %s", strings.Join(c.Clusters, ", "))
+		}
+	}
+	detail, err := st.drain(c.Clusters, c.Services, c.For, c.Reason, c.Rotations, at)
+	if err != nil {
+		return record{}, err
+	}
+	detail.Clusters = c.Clusters
+	return record{kind: "clusters.drained", subject: "clusters", text: detail.text(strings.Join(c.Clusters, ", ")), detail: detail}, nil
+}
+
+func (d DrainDetail) text(clusters string) string {
+	of := "all services"
+	if len(d.Services) > 0 {
+		of = strings.Join(d.Services, ", ")
+	}
+	return fmt.Sprintf("%s drained of %s: %s", clusters, of, d.Reason)
+}
+
+// drain takes the clusters out, judged together, with the rotations that follow.
+func (st *State) drain(clusters, of []string, lasts time.Duration, reason string, rotations []RotationChange, at entry) (DrainDetail, error) {
+	what := clustersName(clusters)
+	for _, name := range clusters {
+		if _, ok := st.Clusters[name]; !ok {
+			return DrainDetail{}, refuse(ErrNotFound, "cluster %s: not found", name)
+		}
+	}
+	switch {
+	case reason == "":
+		return DrainDetail{}, refuse(ErrInvalid, "%s: a drain must have a reason", what)
+	case lasts < 0:
+		return DrainDetail{}, refuse(ErrInvalid, "%s: a drain must not last %s", what, lasts)
+	}
+	services := slices.Sorted(slices.Values(of))
 	services = slices.Compact(services)
 	for _, s := range services {
 		if _, ok := st.Services[s]; !ok {
-			return record{}, refuse(ErrNotFound, "service %s: not found", s)
+			return DrainDetail{}, refuse(ErrNotFound, "service %s: not found", s)
 		}
 	}
-	drain := &Drain{Services: services, By: at.meta.Actor, Reason: c.Reason, At: at.now, Until: until(at.now, c.For)}
-	if err := st.checkDrain(c.Cluster, drain); err != nil {
-		return record{}, err
+	drain := &Drain{Services: services, By: at.meta.Actor, Reason: reason, At: at.now, Until: until(at.now, lasts)}
+	if err := st.checkDrain(clusters, drain); err != nil {
+		return DrainDetail{}, err
 	}
-	st.setDrain(c.Cluster, old, drain)
-	details, err := st.installRotations(c.Rotations, at, st.Spec)
+	for _, name := range clusters {
+		st.setDrain(name, st.Clusters[name], drain)
+	}
+	details, err := st.installRotations(rotations, at, st.Spec)
 	if err != nil {
-		return record{}, err
+		return DrainDetail{}, err
 	}
 	// What is drained must be out of every answer with this very entry, but for
 	// stateful services: a drain only takes the cluster out as a destination.
 	for _, name := range sortedKeys(st.Services) {
-		if st.Services[name].Ownership == nil && drain.Covers(name) && st.Services[name].Rotation.answersFrom(c.Cluster) {
-			return record{}, refuse(ErrStale, "cluster %s: %s would go on answering with it; plan the drain again", c.Cluster, name)
+		if st.Services[name].Ownership != nil || !drain.Covers(name) {
+			continue
+		}
+		for _, cluster := range clusters {
+			if st.Services[name].Rotation.answersFrom(cluster) {
+				return DrainDetail{}, refuse(ErrStale, "cluster %s: %s would go on answering with it; plan the drain again", cluster, name)
+			}
 		}
 	}
-	of := "all services"
-	if len(services) > 0 {
-		of = strings.Join(services, ", ")
+	return DrainDetail{Services: services, Until: timeOrNil(drain.Until), Reason: reason, Rotations: details}, nil
+}
+
+// clustersName names one cluster or several at the head of a refusal.
+func clustersName(names []string) string {
+	if len(names) == 1 {
+		return "cluster " + names[0]
 	}
-	return record{
-		kind: "cluster.drained", subject: "clusters/" + c.Cluster,
-		text:   fmt.Sprintf("%s drained of %s: %s", c.Cluster, of, c.Reason),
-		detail: DrainDetail{services, timeOrNil(drain.Until), c.Reason, details},
-	}, nil
+	return "clusters " + strings.Join(names, ", ")
 }
 
 // answersFrom reports whether the rotation hands out the cluster by choice: an
@@ -75,11 +121,12 @@ func (st *State) setDrain(name string, old *ClusterState, d *Drain) {
 	st.Clusters = with(st.Clusters, name, &next)
 }
 
-// checkDrain counts what would be left, and names every broken rule at once.
-func (st *State) checkDrain(cluster string, drain *Drain) error {
-	drained := 1
+// checkDrain counts what would be left without all of the clusters, and names every
+// broken rule at once.
+func (st *State) checkDrain(clusters []string, drain *Drain) error {
+	drained := len(clusters)
 	for name, c := range st.Clusters {
-		if name != cluster && c.Drain != nil {
+		if c.Drain != nil && !slices.Contains(clusters, name) {
 			drained++
 		}
 	}
@@ -91,12 +138,14 @@ func (st *State) checkDrain(cluster string, drain *Drain) error {
 	tooMany := len(broken) > 0
 	floor := st.Spec.Safety.MinServingClusters
 	for _, name := range sortedKeys(st.Services) {
-		if st.Services[name].Ownership != nil || !drain.Covers(name) || !slices.Contains(st.Spec.Candidates(name), cluster) {
+		if st.Services[name].Ownership != nil || !drain.Covers(name) {
 			continue
 		}
-		serving := st.Serving(name)
-		was := slices.Contains(serving, cluster) || st.Services[name].Rotation.answersFrom(cluster)
-		left := len(slices.DeleteFunc(serving, func(n string) bool { return n == cluster }))
+		candidates, serving := st.Spec.Candidates(name), st.Serving(name)
+		was := slices.ContainsFunc(clusters, func(n string) bool {
+			return slices.Contains(candidates, n) && (slices.Contains(serving, n) || st.Services[name].Rotation.answersFrom(n))
+		})
+		left := len(slices.DeleteFunc(serving, func(n string) bool { return slices.Contains(clusters, n) }))
 		if was && left < floor {
 			broken = append(broken, fmt.Sprintf("min_serving_clusters: %s would be served by %d, the floor is %d", name, left, floor))
 		}
@@ -105,9 +154,9 @@ func (st *State) checkDrain(cluster string, drain *Drain) error {
 	case len(broken) == 0:
 		return nil
 	case tooMany && len(broken) == 1:
-		return refuse(ErrMaxDrained, "cluster %s: %s", cluster, broken[0])
+		return refuse(ErrMaxDrained, "%s: %s", clustersName(clusters), broken[0])
 	}
-	return refuse(ErrFloor, "cluster %s: %s", cluster, strings.Join(broken, "; "))
+	return refuse(ErrFloor, "%s: %s", clustersName(clusters), strings.Join(broken, "; "))
 }
 
 // Serving returns the clusters that can serve the service now, sorted: its

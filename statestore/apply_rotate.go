@@ -53,164 +53,18 @@ func (c Rotate) apply(st *State, at entry) (record, error) {
 	}, nil
 }
 
-// Basis returns what a conclusion about the service rests on now.
-func (st *State) Basis(service string) Basis {
-	b := Basis{
-		Spec:     st.Spec.ServiceDigest(service),
-		Verdicts: map[health.Target]uint64{},
-		Drains:   map[string]uint64{},
-		Freeze:   st.FreezeVersion(service),
-	}
-	stateful := false
-	if s, ok := st.Services[service]; ok {
-		b.Rotation = s.Rotation.Number
-		for t, ts := range s.Targets {
-			b.Verdicts[t] = ts.Verdict.Number
-		}
-		if s.Override != nil {
-			b.Override = s.Override.Version
-		}
-		stateful = s.Ownership != nil
-	}
-	for _, name := range st.Spec.Candidates(service) {
-		c, ok := st.Clusters[name]
-		if !ok {
-			continue
-		}
-		b.Drains[name] = c.DrainVersion
-		// What a cluster can take says nothing about where a stateful service is.
-		if c.Reported != nil && !stateful {
-			b.Reports = with(b.Reports, name, c.Reported.Version)
-		}
-	}
-	return b
+// family is one address family of a rotation, as it was and as it is to be.
+type family struct {
+	family    string
+	old, next Pool
+	addrs     func(*Cluster) []netip.Addr
 }
 
-// checkBasis compares exactly what the conclusion read, so that unrelated churn
-// never starves it.
-func (st *State) checkBasis(service string, got Basis) error {
-	want := st.Basis(service)
-	var differs string
-	switch {
-	case got.Spec != want.Spec:
-		differs = "the service's effective spec"
-	case got.Rotation != want.Rotation:
-		differs = fmt.Sprintf("the rotation, which is number %d and not %d", want.Rotation, got.Rotation)
-	case !maps.Equal(got.Verdicts, want.Verdicts):
-		differs = "a verdict"
-	case !maps.Equal(got.Drains, want.Drains):
-		differs = "a drain"
-	case got.Freeze != want.Freeze:
-		differs = "a freeze"
-	case got.Override != want.Override:
-		differs = "an override"
-	case !maps.Equal(got.Reports, want.Reports):
-		differs = "a reported capacity"
-	default:
-		return nil
+func families(old Rotation, ch RotationChange) []family {
+	return []family{
+		{"v4", old.V4, ch.V4, func(c *Cluster) []netip.Addr { return c.IPv4 }},
+		{"v6", old.V6, ch.V6, func(c *Cluster) []netip.Addr { return c.IPv6 }},
 	}
-	return refuse(ErrStale, "service %s: what this rests on has changed: %s", service, differs)
-}
-
-// strictness says how much of a rotation is held against the state.
-type strictness int
-
-const (
-	structural strictness = iota // of the spec alone: an older rotation that still stands
-	judged                       // and nothing in it drained or down: one that is made now
-)
-
-// checkPools refuses a rotation that names what is not there, or nothing (G5).
-func (st *State) checkPools(ch RotationChange, how strictness) error {
-	candidates := st.Spec.Candidates(ch.Service)
-	if o := st.Ownership(ch.Service); o != nil {
-		if err := st.checkActive(ch, o.Active, how); err != nil {
-			return err
-		}
-		candidates = []string{o.Active}
-	}
-	if err := st.checkPool(ch.Service, "v4", ch.V4, candidates, func(c *Cluster) []netip.Addr { return c.IPv4 }, how); err != nil {
-		return err
-	}
-	return st.checkPool(ch.Service, "v6", ch.V6, candidates, func(c *Cluster) []netip.Addr { return c.IPv6 }, how)
-}
-
-func (st *State) checkPool(service, family string, p Pool, candidates []string, addrs func(*Cluster) []netip.Addr, how strictness) error {
-	s := st.Spec.Services[service]
-	bad := func(format string, args ...any) error {
-		return refuse(ErrInvalid, "service %s: rotation %s: %s", service, family, fmt.Sprintf(format, args...))
-	}
-	possible := slices.ContainsFunc(candidates, func(n string) bool { return len(addrs(st.Spec.Clusters[n])) > 0 })
-	if p.AllDown != "" && p.AllDown != s.OnAllDown.Mode {
-		return bad("says %s, the service's on_all_down is %s", p.AllDown, s.OnAllDown.Mode)
-	}
-	// Only a mode the owner chose answers without a cluster.
-	bare := p.AllDown == NoData || p.AllDown == ServFail || p.AllDown == Sorry
-	if len(p.Shares) == 0 && possible && !bare {
-		return refuse(ErrEmptyRotation, "service %s: rotation %s: must not be empty, %s has an address", service, family, strings.Join(candidates, " or "))
-	}
-	weight := 0
-	var seen []string
-	for _, sh := range p.Shares {
-		switch {
-		case !slices.Contains(candidates, sh.Cluster):
-			return bad("%s is no candidate", sh.Cluster)
-		case slices.Contains(seen, sh.Cluster):
-			return bad("%s is there twice", sh.Cluster)
-		case sh.Weight < 0:
-			return bad("%s has the weight %d", sh.Cluster, sh.Weight)
-		case len(sh.Endpoints) == 0:
-			return refuse(ErrEmptyRotation, "service %s: rotation %s: %s has no endpoint", service, family, sh.Cluster)
-		}
-		seen = append(seen, sh.Cluster)
-		weight += sh.Weight
-		for i, addr := range sh.Endpoints {
-			if !slices.Contains(addrs(st.Spec.Clusters[sh.Cluster]), addr) {
-				return bad("%s is no endpoint of %s", addr, sh.Cluster)
-			}
-			if slices.Contains(sh.Endpoints[:i], addr) {
-				return bad("%s is there twice", addr)
-			}
-		}
-		if how == judged && p.AllDown == "" && st.Ownership(service) == nil {
-			if err := st.checkShare(service, family, sh); err != nil {
-				return err
-			}
-		}
-	}
-	if s.Policy.Type == Weighted && len(p.Shares) > 0 && weight == 0 {
-		return bad("no cluster has a weight")
-	}
-	if how == judged && p.AllDown != "" {
-		for _, n := range candidates {
-			if st.anyIs(health.Up, service, n, addrs) && !st.Clusters[n].Drain.Covers(service) {
-				return refuse(ErrStale, "service %s: rotation %s: says %s, but %s is up", service, family, p.AllDown, n)
-			}
-		}
-	}
-	return nil
-}
-
-// checkShare refuses a share that answers with what is drained or down now.
-func (st *State) checkShare(service, family string, sh Share) error {
-	if st.Clusters[sh.Cluster].Drain.Covers(service) {
-		return refuse(ErrStale, "service %s: rotation %s: %s is drained", service, family, sh.Cluster)
-	}
-	for _, addr := range sh.Endpoints {
-		ts := st.target(health.Target{Service: service, Cluster: sh.Cluster, Endpoint: addr})
-		if ts != nil && ts.Verdict.Side == health.Down {
-			return refuse(ErrStale, "service %s: rotation %s: %s of %s is down", service, family, addr, sh.Cluster)
-		}
-	}
-	return nil
-}
-
-// anyIs reports whether an address of the cluster has that verdict for the service.
-func (st *State) anyIs(side health.Side, service, cluster string, addrs func(*Cluster) []netip.Addr) bool {
-	return slices.ContainsFunc(addrs(st.Spec.Clusters[cluster]), func(a netip.Addr) bool {
-		ts := st.target(health.Target{Service: service, Cluster: cluster, Endpoint: a})
-		return ts != nil && ts.Verdict.Side == side
-	})
 }
 
 // checkFloor refuses a rotation that takes out a cluster that is up and leaves
@@ -218,14 +72,10 @@ func (st *State) anyIs(side health.Side, service, cluster string, addrs func(*Cl
 func (st *State) checkFloor(ch RotationChange) error {
 	floor := max(st.Spec.Safety.MinServingClusters, 1)
 	old := st.Services[ch.Service].Rotation
-	for _, f := range []struct {
-		family    string
-		old, next Pool
-		addrs     func(*Cluster) []netip.Addr
-	}{
-		{"v4", old.V4, ch.V4, func(c *Cluster) []netip.Addr { return c.IPv4 }},
-		{"v6", old.V6, ch.V6, func(c *Cluster) []netip.Addr { return c.IPv6 }},
-	} {
+	for _, f := range families(old, ch) {
+		if st.pinned(ch.Service, f.addrs) != "" {
+			continue // A person has narrowed it to one, knowingly.
+		}
 		up := func(cluster string) bool { return st.anyIs(health.Up, ch.Service, cluster, f.addrs) }
 		taken := slices.ContainsFunc(f.old.Shares, func(sh Share) bool {
 			return !f.next.has(sh.Cluster) && !st.Clusters[sh.Cluster].Drain.Covers(ch.Service) && up(sh.Cluster)
@@ -247,12 +97,7 @@ func (st *State) checkFloor(ch RotationChange) error {
 // cluster lost with all its services is one cause (G11).
 func (st *State) chargeBudget(ch RotationChange, at entry) error {
 	budget := st.Spec.Safety.Changes
-	left, _ := difference(st.Services[ch.Service].Rotation, ch)
-	// A drained cluster leaves because a person said so.
-	left = slices.DeleteFunc(left, func(n string) bool {
-		c, ok := st.Clusters[n]
-		return !ok || c.Drain.Covers(ch.Service)
-	})
+	left := st.losses(ch)
 	if len(left) == 0 {
 		return nil
 	}
@@ -274,6 +119,24 @@ func (st *State) chargeBudget(ch RotationChange, at entry) error {
 	return nil
 }
 
+// losses returns the clusters that automation would take out with the change. What
+// is drained leaves because a person said so, and what is left out for a pin too.
+func (st *State) losses(ch RotationChange) []string {
+	var lost []string
+	for _, f := range families(st.Services[ch.Service].Rotation, ch) {
+		if st.pinned(ch.Service, f.addrs) != "" {
+			continue
+		}
+		for _, sh := range f.old.Shares {
+			if c, ok := st.Clusters[sh.Cluster]; ok && !f.next.has(sh.Cluster) && !c.Drain.Covers(ch.Service) {
+				lost = append(lost, sh.Cluster)
+			}
+		}
+	}
+	slices.Sort(lost)
+	return slices.Compact(lost)
+}
+
 // difference returns the clusters that leave a pool, and those that come.
 func difference(old Rotation, next RotationChange) (left, joined []string) {
 	for _, p := range []struct{ old, next Pool }{{old.V4, next.V4}, {old.V6, next.V6}} {
@@ -293,17 +156,6 @@ func difference(old Rotation, next RotationChange) (left, joined []string) {
 	return slices.Compact(left), slices.Compact(joined)
 }
 
-func (p Pool) has(cluster string) bool {
-	return slices.ContainsFunc(p.Shares, func(s Share) bool { return s.Cluster == cluster })
-}
-
-// Equal reports whether two pools answer the same.
-func (p Pool) Equal(q Pool) bool {
-	return p.AllDown == q.AllDown && slices.EqualFunc(p.Shares, q.Shares, func(a, b Share) bool {
-		return a.Cluster == b.Cluster && a.Weight == b.Weight && a.Spill == b.Spill && slices.Equal(a.Endpoints, b.Endpoints)
-	})
-}
-
 // installRotation makes the change the service's next rotation, unless it is
 // the current one. It writes to st.Services, which must be the entry's own map.
 // prior is the spec resolvers were answered from until now.
@@ -319,7 +171,7 @@ func (st *State) installRotation(ch RotationChange, at entry, prior *Spec) (Rota
 		V4: ch.V4, V6: ch.V6, Clears: at.now,
 	}
 	if s, ok := prior.Services[ch.Service]; ok && old.Rotation.Number > 0 {
-		clears := at.now.Add(max(s.TTL.Normal.D(), s.TTL.Changing.D()))
+		clears := at.now.Add(s.LongestTTL())
 		next.Rotation.Clears = latest(old.Rotation.Clears, clears)
 	}
 	st.Services[ch.Service] = &next

@@ -58,10 +58,13 @@ func (c ApplySpec) apply(st *State, at entry) (record, error) {
 	if err != nil {
 		return record{}, err
 	}
-	if err := st.checkRotations(); err != nil {
-		return record{}, err
+	if err := st.standing(); err != nil {
+		return record{}, refuse(ErrEmptyRotation, "%s; the apply must carry a rotation for it", err)
 	}
 	if err := st.checkRemoval(&prior); err != nil {
+		return record{}, err
+	}
+	if err := st.checkAnswered(&prior); err != nil {
 		return record{}, err
 	}
 	st.TableIndex = at.index
@@ -114,6 +117,7 @@ func (st *State) respec(prior *State, at entry) {
 		old, existed := prior.Services[name]
 		if existed {
 			next.Rotation, next.Ownership = old.Rotation, old.Ownership
+			next.Override = old.Override.under(st.Spec, name)
 		}
 		if s := st.Spec.Services[name].Stateful; s != nil && next.Ownership == nil {
 			side, certain := st.FirstSide(st.Spec, name)
@@ -128,7 +132,7 @@ func (st *State) respec(prior *State, at entry) {
 			if existed {
 				was = old.Targets[t]
 			}
-			next.Targets[t] = carry(was, same && doors[t.Cluster], at)
+			next.Targets[t] = carry(was, same && doors[t.Cluster] && sameHost(prior.Spec, st.Spec, name, t.Cluster), at)
 		}
 		services[name] = next
 	}
@@ -142,6 +146,9 @@ func (st *State) respec(prior *State, at entry) {
 		next := &ClusterState{}
 		old, existed := prior.Clusters[name]
 		if existed {
+			if sameReport(prior.Spec.Clusters[name], st.Spec.Clusters[name]) {
+				next.Reported = old.Reported
+			}
 			next.Drain, next.DrainVersion = old.Drain.among(st.Spec.Services), old.DrainVersion
 			if next.Drain != old.Drain {
 				st.Versions++
@@ -173,6 +180,7 @@ func (st *State) respec(prior *State, at entry) {
 		}
 	}
 	st.Losses = losses
+	st.forgetLatency()
 	for _, name := range sortedKeys(st.Delivered) {
 		if st.Spec.Notify.Receivers[name] == nil {
 			st.Delivered = without(st.Delivered, name)
@@ -199,6 +207,15 @@ func (d *Drain) among(services map[string]*Service) *Drain {
 	next := *d
 	next.Services = left
 	return &next
+}
+
+// under returns the pin as it stands under the spec. One ends with its cluster's
+// candidacy, and with the service's being stateless.
+func (o *Override) under(sp *Spec, service string) *Override {
+	if o == nil || sp.Services[service].Stateful != nil || !slices.Contains(sp.Candidates(service), o.Cluster) {
+		return nil
+	}
+	return o
 }
 
 // carry returns a target's state under the new spec. Verdict numbers go on.
@@ -235,6 +252,28 @@ func sameChecks(a, b *Spec, service string) bool {
 	return slices.Equal(sa.Names[:min(1, len(sa.Names))], sb.Names[:min(1, len(sb.Names))]) && sameJSON(sa.Checks, sb.Checks)
 }
 
+// sameHost reports whether a cluster is probed under the same name for the service.
+func sameHost(a, b *Spec, service, cluster string) bool {
+	host := func(sp *Spec) string {
+		if o := sp.Services[service].Overrides[cluster]; o != nil {
+			return o.Host
+		}
+		return ""
+	}
+	return host(a) == host(b)
+}
+
+// sameReport reports whether a cluster's capacity is reported the same way, so that
+// the last report still says what it said.
+func sameReport(a, b *Cluster) bool {
+	if a.CapacityFrom == nil || b.CapacityFrom == nil {
+		return false
+	}
+	// A part of the declared capacity is another number when that one is.
+	return a.Capacity == b.Capacity && sameJSON(a.CapacityFrom.HTTP, b.CapacityFrom.HTTP) &&
+		sameJSON(a.CapacityFrom.Prometheus, b.CapacityFrom.Prometheus)
+}
+
 // sameJSON compares plain data by its encoding.
 func sameJSON(a, b any) bool {
 	ja, errA := json.Marshal(a)
@@ -242,14 +281,13 @@ func sameJSON(a, b any) bool {
 	return errA == nil && errB == nil && bytes.Equal(ja, jb)
 }
 
-// checkRotations refuses a spec that leaves a service with a rotation that does
-// not stand under it, or without one (G5).
-func (st *State) checkRotations() error {
+// standing returns an error for the first service that is left with a rotation that
+// does not stand under the spec, or without one (G5).
+func (st *State) standing() error {
 	for _, name := range sortedKeys(st.Services) {
 		r := st.Services[name].Rotation
-		err := st.checkPools(RotationChange{Service: name, V4: r.V4, V6: r.V6}, structural)
-		if err != nil {
-			return refuse(ErrEmptyRotation, "%s; the apply must carry a rotation for it", err)
+		if err := st.checkPools(RotationChange{Service: name, V4: r.V4, V6: r.V6}, structural); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -272,7 +310,8 @@ func (st *State) checkRemoval(prior *State) error {
 		candidates := st.Spec.Candidates(name)
 		was := prior.Serving(name)
 		for _, cluster := range prior.Spec.Candidates(name) {
-			if slices.Contains(candidates, cluster) {
+			// A cluster under another hostname has no address until that is resolved.
+			if slices.Contains(candidates, cluster) && len(st.Spec.Clusters[cluster].Endpoints()) > 0 {
 				continue
 			}
 			if slices.Contains(was, cluster) || old.Rotation.answersFrom(cluster) {
@@ -287,11 +326,31 @@ func (st *State) checkRemoval(prior *State) error {
 	return nil
 }
 
+// checkAnswered refuses to leave a service that answers with nothing to answer, which
+// a change of hostnames could: they have no address before they are resolved (G5).
+func (st *State) checkAnswered(prior *State) error {
+	var broken []string
+	for _, name := range sortedKeys(st.Services) {
+		old, existed := prior.Services[name]
+		if !existed || len(old.Rotation.V4.Shares)+len(old.Rotation.V6.Shares) == 0 {
+			continue
+		}
+		if len(st.Spec.ServiceTargets(name)) == 0 {
+			broken = append(broken, fmt.Sprintf("%s would have no address until a hostname is resolved; add a cluster under the new hostname first", name))
+		}
+	}
+	if len(broken) > 0 {
+		return refuse(ErrEmptyRotation, "clusters: %s", strings.Join(broken, "; "))
+	}
+	return nil
+}
+
 // compareSpecs lists what came, went and changed, each sorted.
 func compareSpecs(d *SpecDetail, a, b *Spec) {
 	compareMaps(d, "clusters", a.Clusters, b.Clusters)
 	compareMaps(d, "services", a.Services, b.Services)
 	compareMaps(d, "zones", a.Zones, b.Zones)
+	compareMaps(d, "regions", a.Regions, b.Regions)
 	for _, part := range []struct {
 		name string
 		a, b any

@@ -57,7 +57,7 @@ func TestRefusals(t *testing.T) {
 		{"spec: a name that is none", apply(func(s *Spec) { s.Services["We/b"] = s.Services["web"] }), ErrInvalid, "must be a DNS label"},
 		{"spec: empty entries", apply(func(s *Spec) { s.Services["nil"] = nil; s.Clusters["nil"] = nil; s.Zones["nil."] = nil }), ErrInvalid, "clusters.nil: must not be empty; services.nil: must not be empty; zones.nil.: must not be empty"},
 		{"spec: wrong family", apply(func(s *Spec) { s.Clusters["eu"].IPv4 = []netip.Addr{eu6} }), ErrInvalid, "must be IPv4 addresses"},
-		{"spec: unknown policy", apply(func(s *Spec) { s.Services["web"].Policy.Type = "geo" }), ErrInvalid, "must be failover or weighted"},
+		{"spec: unknown policy", apply(func(s *Spec) { s.Services["web"].Policy.Type = "nearest" }), ErrInvalid, `must be failover, weighted, geo or latency, is "nearest"`},
 		{"spec: several at once", apply(func(s *Spec) { s.Clusters["us"].ID = 1; s.Services["web"].Zone = "x." }), ErrInvalid, "clusters.us.id: must be unique, is 1 as that of clusters.eu; services.web.zone:"},
 		{"spec: a new service without a rotation", is(ApplySpec{Base: 1, Spec: edited(func(s *Spec) {
 			w := *s.Services["web"]

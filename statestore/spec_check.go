@@ -34,6 +34,7 @@ func checkSpec(sp *Spec) error {
 	}
 	var f findings
 	checkZones(&f, sp)
+	checkRegions(&f, sp)
 	checkClusters(&f, sp)
 	checkServices(&f, sp)
 	checkNotify(&f, sp)
@@ -91,6 +92,10 @@ func checkClusters(f *findings, sp *Spec) {
 		}
 		ids[c.ID] = name
 		checkAddresses(f, path, c)
+		checkNamed(f, path, c)
+		if c.Check != nil {
+			checkProbe(f, path+".check", c.Check)
+		}
 		if c.Capacity < 0 {
 			f.add(path+".capacity", "must not be negative, is %d", c.Capacity)
 		}
@@ -154,6 +159,8 @@ func checkServices(f *findings, sp *Spec) {
 		}
 		checkSelection(f, path, sp, name)
 		checkNumbers(f, path, s)
+		checkPlacement(f, path, sp, name)
+		checkProbes(f, path, s)
 		checkSaidStateful(f, path, sp, name)
 	}
 }
@@ -180,16 +187,17 @@ func checkSelection(f *findings, path string, sp *Spec, name string) {
 		f.add(path+".quorum.observers", "%v", err)
 	}
 	candidates := sp.Candidates(name)
-	if !slices.ContainsFunc(candidates, func(c string) bool { return sp.Clusters[c] != nil && len(sp.Clusters[c].Endpoints()) > 0 }) {
+	// A hostname's addresses are known only once the cluster is there.
+	if !slices.ContainsFunc(candidates, func(c string) bool { return sp.Clusters[c].Hostname != "" || len(sp.Clusters[c].Endpoints()) > 0 }) {
 		f.add(path+".clusters", "must pick at least one cluster with an address")
 	}
 }
 
 func checkNumbers(f *findings, path string, s *Service) {
 	switch s.Policy.Type {
-	case Failover, Weighted:
+	case Failover, Weighted, Geo, Latency:
 	default:
-		f.add(path+".policy.type", "must be failover or weighted, is %q", s.Policy.Type)
+		f.add(path+".policy.type", "must be failover, weighted, geo or latency, is %q", s.Policy.Type)
 	}
 	for _, c := range sortedKeys(s.Policy.Weights) {
 		if s.Policy.Weights[c] < 0 {
@@ -210,11 +218,6 @@ func checkNumbers(f *findings, path string, s *Service) {
 		}
 	default:
 		f.add(path+".on_all_down", "must be serve_last, serve_all, nodata, servfail or sorry, is %q", s.OnAllDown.Mode)
-	}
-	for _, c := range append(slices.Clone(s.Checks.All), s.Checks.Any...) {
-		if c == nil {
-			f.add(path+".checks", "must not hold an empty check")
-		}
 	}
 }
 

@@ -1,5 +1,7 @@
 package statestore
 
+import "time"
+
 // The policies that look at who asks.
 const (
 	Geo     PolicyType = "geo"     // by the client's place: Policy.Map, else nearest
@@ -41,6 +43,17 @@ type ClusterOverride struct {
 	Weight *int   `json:"weight,omitempty"`
 	Host   string `json:"host,omitempty"` // Host header and SNI of http, https, tls and grpc checks there
 	TTL    *TTL   `json:"ttl,omitempty"`  // of answers that name it
+}
+
+// LongestTTL returns how long resolvers may keep an answer of the service at most.
+func (s *Service) LongestTTL() time.Duration {
+	longest := max(s.TTL.Normal, s.TTL.Changing)
+	for _, o := range s.Overrides {
+		if o != nil && o.TTL != nil {
+			longest = max(longest, o.TTL.Normal, o.TTL.Changing)
+		}
+	}
+	return longest.D()
 }
 
 // HTTPSRecord says that HTTPS records (RFC 9460) are answered too; their address

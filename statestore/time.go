@@ -56,6 +56,9 @@ func (st *State) Deadlines() bool {
 		}
 	}
 	for name, s := range st.Services {
+		if s.Override != nil && !s.Override.Until.IsZero() {
+			return true
+		}
 		if s.Ownership != nil && st.deadline(name, s.Ownership) {
 			return true
 		}
