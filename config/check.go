@@ -10,10 +10,13 @@ import (
 // checkKinds are the keys of a check that say how it probes.
 var checkKinds = []string{"http", "https", "tcp", "grpc", "dns", "tls", "icmp"}
 
-// scope is the service a check is made for; nil for a front door.
+// scope is what a check is made for: a service, or a cluster's front door.
 type scope struct {
 	name, zone string // first name, and zone without the trailing dot
 	quorum     *value
+
+	front bool
+	host  string // of a front door: the cluster's hostname, or ""
 }
 
 // checks looks at the named checks by themselves, used or not.
@@ -61,24 +64,19 @@ func (b *specBuilder) timing(v *value) times {
 	return t
 }
 
-// check builds a check, or reports what is wrong with it and returns nil. It is nil
-// too when the check's kind has no behaviour in this version.
+// check builds a check, or reports what is wrong with it and returns nil.
 func (b *specBuilder) check(v *value, name string, s *scope) *statestore.Check {
 	t := b.timing(v)
-	var quorum *value
-	if s != nil {
-		quorum = s.quorum
-	}
 	ch := &statestore.Check{
 		Name: name, Interval: t.interval, Timeout: t.timeout, Fall: t.fall, Rise: t.rise, Recheck: t.recheck,
-		StaleAfter: b.staleAfter(quorum).of(t.interval),
+		StaleAfter: b.staleAfter(s.quorum).of(t.interval),
 	}
 	if own := get[string](v, "name"); own != "" {
 		ch.Name = own
 	}
 	// An observer must not count itself stale between two probes.
 	if least := t.interval + t.timeout; ch.StaleAfter < least {
-		at := givenAt("stale_after", quorum, b.defaults.child("quorum"))
+		at := givenAt("stale_after", s.quorum, b.defaults.child("quorum"))
 		if at.fine() {
 			b.errorf(at, "must be at least interval + timeout %s of check %s, is %s", short(least.D()), quote(ch.Name), at.text)
 		}
@@ -107,10 +105,18 @@ func (b *specBuilder) check(v *value, name string, s *scope) *statestore.Check {
 	case "https":
 		ch.HTTPS = b.request(probe, s, true)
 	case "tcp":
-		ch.TCP = &statestore.TCPCheck{Port: get[int](probe, "port")}
-	default:
-		return nil // noted by the walk
+		ch.TCP = &statestore.TCPCheck{Port: get[int](probe, "port"), Send: get[string](probe, "send"), Expect: get[string](probe, "expect")}
+	case "grpc":
+		ch.GRPC = b.grpc(probe, s)
+	case "dns":
+		ch.DNS = b.query(probe, s)
+	case "tls":
+		ch.TLS = b.handshake(probe, s)
+	case "icmp":
+		ch.ICMP = &statestore.ICMPCheck{Count: get[int](probe, "count"), MaxLoss: get[float64](probe.child("expect"), "max_loss")}
 	}
+	b.latencies(probe, ch)
+	b.sloppy(v, probe, ch)
 	return ch
 }
 
@@ -120,56 +126,6 @@ func (b *specBuilder) staleAfter(quorum *value) staleness {
 		s.times = 3 // was reported
 	}
 	return s
-}
-
-func (b *specBuilder) request(v *value, s *scope, secure bool) *statestore.HTTPCheck {
-	h := &statestore.HTTPCheck{
-		Port: get[int](v, "port"), Method: get[string](v, "method"), Path: get[string](v, "path"),
-		Headers: stringMap(v.child("headers")), Reuse: get[bool](v, "reuse"),
-	}
-	expect := v.child("expect")
-	h.Expect = statestore.HTTPExpect{Status: list[statestore.StatusRange](expect, "status"), BodyRegex: get[string](expect, "body_regex")}
-	if hs := v.child("headers"); hs != nil {
-		for _, name := range hs.keys {
-			if strings.EqualFold(name, "host") {
-				b.keyErrorf(hs, name, "must not be set here, is what host is for")
-			}
-		}
-	}
-	if secure && s != nil && !v.set("host") {
-		h.Host = expand("{service}.{zone}", s)
-	} else {
-		h.Host = b.host(v.child("host"), s)
-	}
-	if secure {
-		tls := v.child("tls")
-		h.TLS = &statestore.TLSCheck{ServerName: b.host(tls.child("server_name"), s), Verify: get[bool](tls, "verify")}
-	}
-	return h
-}
-
-// host expands the places in a host name; a front door is no service's.
-func (b *specBuilder) host(v *value, s *scope) string {
-	if v == nil {
-		return ""
-	}
-	pattern, _ := v.v.(string)
-	if s == nil {
-		if strings.Contains(pattern, "{") && v.fine() {
-			b.errorf(v, "must be a plain name in a cluster's own check, is %s", quote(pattern))
-		}
-		return pattern
-	}
-	return expand(pattern, s)
-}
-
-// expand fills in the service and its zone. A service at the apex is its zone.
-func expand(pattern string, s *scope) string {
-	if s.name == "@" {
-		pattern = strings.ReplaceAll(pattern, "{service}.{zone}", "{zone}")
-		pattern = strings.ReplaceAll(pattern, "{service}", s.zone)
-	}
-	return strings.NewReplacer("{service}", s.name, "{zone}", s.zone).Replace(pattern)
 }
 
 // detection is about the longest time from a failure to this observer's vote.

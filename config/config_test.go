@@ -97,7 +97,7 @@ func TestDefaultsWhenNothingIsSaid(t *testing.T) {
 	require.Equal(t, statestore.OnAllDown{Mode: statestore.ServeLast}, s.OnAllDown)
 	require.Equal(t, statestore.OnStale{After: sec(30), Answer: statestore.StaleKeep}, s.OnStale)
 	require.Equal(t, statestore.Answer{Clusters: 1, Addresses: 8}, s.Answer)
-	require.Equal(t, map[string]int{"dr": 1, "eu": 1, "us": 1}, s.Policy.Weights)
+	require.Equal(t, statestore.Policy{Type: statestore.Weighted}, s.Policy, "capacities decide")
 	require.Equal(t, "check", c.Name)
 	require.Equal(t, 80, c.HTTP.Port)
 }
@@ -127,7 +127,6 @@ func TestMerging(t *testing.T) {
 		{"half a ttl keeps the other half", "ttl: {normal: 60s}", "check: {http: {}}, ttl: {changing: 7s}", ttl, statestore.TTL{Normal: sec(60), Changing: sec(7)}},
 		{"half a quorum keeps the other half", "quorum: {down: all, min_votes: 3}", "check: {http: {}}, quorum: {up: 2}", func(s *statestore.Service) any { return s.Quorum }, statestore.Quorum{Down: statestore.ThresholdAll, Up: 2, MinVotes: 3}},
 		{"a mode of all-down replaces the default", "on_all_down: {sorry: 192.0.2.99}", "check: {http: {}}, on_all_down: nodata", func(s *statestore.Service) any { return string(s.OnAllDown.Mode) }, "nodata"},
-		{"weights take the rest from default", "", "check: {http: {}}", func(s *statestore.Service) any { return s.Policy.Weights["eu"] }, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -144,13 +143,13 @@ func TestWeights(t *testing.T) {
 	require.Equal(t, map[string]int{"dr": 2, "eu": 5, "us": 2}, r.Policy.Weights)
 	full, errs := ParseSpec("s", []byte(strings.ReplaceAll(doc("", weighted+"check: {http: {}}"), "labels:", "capacity: 7, labels:")))
 	require.Empty(t, errs)
-	require.Equal(t, map[string]int{"dr": 7, "eu": 7, "us": 7}, full.Spec.Services["web"].Policy.Weights)
+	require.Nil(t, full.Spec.Services["web"].Policy.Weights, "what is reported counts before what is declared")
 }
 
 // Candidates here and in the state machine are the same function of the spec.
 func TestCandidatesAgreeWithTheStateMachine(t *testing.T) {
 	for _, sel := range []string{"{}", "{match: 'env=prod'}", "{match: 'env=prod,tier in (1,2)'}", "{match: '!tier'}", "{match: 'env!=test', exclude: [us]}", "{only: [dr, eu]}", "{only: [dr, eu], exclude: [eu]}"} {
-		r, errs := ParseSpec("s", []byte(doc("", weighted+"check: {http: {}}, clusters: "+sel)))
+		r, errs := ParseSpec("s", []byte(doc("", "policy: {type: weighted, weights: {default: 1}}, check: {http: {}}, clusters: "+sel)))
 		require.Empty(t, Format(errs))
 		s := r.Spec.Services["web"]
 		var want []string
@@ -290,7 +289,7 @@ func TestWarnings(t *testing.T) {
 		})
 	}
 	r, _ := ParseSpec("s", []byte(doc("", weighted+"check: {http: {}}")))
-	require.Empty(t, r.Warnings)
+	require.Equal(t, []string{"checks.fast.interval"}, paths(r.Warnings))
 	require.Empty(t, r.Unused)
 }
 

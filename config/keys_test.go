@@ -17,8 +17,8 @@ const specBase = `
 version: 1
 zones: { gslb.example.com: { soa: {}, records: { old: { TXT: [y] } } }, other.example.com: {} }
 clusters:
-  eu: { region: eu-west, labels: { env: prod }, ipv4: [192.0.2.10], capacity: 10, check: { http: {} } }
-  us: { region: us-east, labels: { env: prod }, ipv4: [198.51.100.10], capacity: 20, check: { http: {} } }
+  eu: { region: eu-west, labels: { env: prod }, ipv4: [192.0.2.10, 192.0.2.11], capacity: 10, check: { http: {} } }
+  us: { region: us-east, labels: { env: prod }, ipv4: [198.51.100.10, 198.51.100.11], capacity: 20, check: { http: {} } }
 checks:
   one: { http: {} }
   two: { http: {} }
@@ -44,24 +44,39 @@ peer: { advertise: "eu-1.example.com:7654", tls: { ca: a, cert: b, key: c } }
 
 // specHosts says where in the base a key is set; the longest prefix wins.
 var specHosts = map[string]string{
-	"services.*":                "services.web",
-	"services.*.policy.order":   "services.ordered.policy.order",
-	"services.*.policy.weights": "services.weighed.policy.weights",
-	"services.*.check":          "services.inline.check",
-	"services.*.stateful":       "services.kept.stateful",
-	"approvals.*":               "approvals.x",
-	"notify.receivers.*":        "notify.receivers.bus",
-	"clusters.*":                "clusters.eu",
-	"checks.*":                  "checks.one",
-	"zones.*":                   "zones.gslb.example.com",
-	"access.roles.*":            "access.roles.sre",
+	"services.*":                  "services.web",
+	"services.*.policy.order":     "services.ordered.policy.order",
+	"services.*.policy.weights":   "services.weighed.policy.weights",
+	"services.*.policy.spillover": "services.ordered.policy.spillover",
+	"services.*.check":            "services.inline.check",
+	"services.*.stateful":         "services.kept.stateful",
+	"approvals.*":                 "approvals.x",
+	"notify.receivers.*":          "notify.receivers.bus",
+	"clusters.*":                  "clusters.eu",
+	"checks.*":                    "checks.one",
+	"zones.*":                     "zones.gslb.example.com",
+	"access.roles.*":              "access.roles.sre",
+}
+
+// specNeeds is what must stand where a key is set, for the key to be right.
+var specNeeds = map[string]string{
+	"clusters.eu.capacity_from.http":       `{ json: "$.left" }`,
+	"clusters.eu.capacity_from.prometheus": `{ url: "http://metrics.example.net/", metric: up }`,
+	"services.web.srv":                     "{ port: 1 }",
+	"services.web.policy.map":              "{ us-east: [GB] }",
+	"*.tcp":                                "{ port: 1 }",
+	"*.dns":                                "{ name: a.example.com }",
+	"*.grpc":                               "{}",
+	"*.https":                              "{}",
+	"*.tls":                                "{}",
+	"*.icmp":                               "{}",
 }
 
 // candidates are values to try, as YAML.
 var candidates = []string{
 	"true", "false", "2", "3", "7", "40", "0.5", "0.25", "7s", "700ms", "400ms", "90s", "2m", "3h", "20d", "4x", "1s",
 	"eu", "us", "web", "two", "x", "env", "other.example.com", "192.0.2.77", "2001:db8::77", "10.9.0.0/16", "192.0.2.77:53",
-	"https://x.example.com/", "/x", "o+k", "env=prod", "64MiB", "16KiB", "500", "1400", "majority", "all", "US", "TXT", "failover",
+	"https://x.example.com/", "/x", "o+k", "env=prod", "64MiB", "16KiB", "500", "1400", "majority", "all", "US", "TXT", "NXDOMAIN", "$.x", "failover",
 }
 
 type leaf struct {
@@ -154,7 +169,11 @@ func concrete(root *schema, pattern []string, hosts map[string]string) []string 
 		case objectKind:
 			s = s.field(p).s
 		case mapKind:
-			for _, c := range []string{"eu", "US", "x", "TXT", "x.example.com"} {
+			if i > 0 && pattern[i-1] == "map" {
+				name, s = "eu-west", s.elem
+				break
+			}
+			for _, c := range []string{"eu", "US", "x", "TXT", "x.example.com", "$.x"} {
 				if _, must := s.key.parse(c); must == "" {
 					name = c
 					break
@@ -201,8 +220,7 @@ type outcome struct {
 }
 
 func walkKeys(t *testing.T, root *schema, base string, hosts map[string]string, read func(string) outcome) {
-	before := read(base)
-	require.Empty(t, before.errs)
+	require.Empty(t, read(base).errs)
 	all := leaves(root, nil)
 	require.Greater(t, len(all), 40)
 	for _, l := range all {
@@ -213,6 +231,12 @@ func walkKeys(t *testing.T, root *schema, base string, hosts map[string]string, 
 		t.Run(name+"/"+l.s.typ, func(t *testing.T) {
 			path := concrete(root, l.pattern, hosts)
 			var tried []string
+			tree := map[string]any{}
+			require.NoError(t, yaml.Unmarshal([]byte(base), &tree))
+			adapt(tree, path)
+			doc, err := yaml.Marshal(tree)
+			require.NoError(t, err)
+			before := read(string(doc)) // what stands around the key without it
 			for _, v := range samples(l.s) {
 				tree := map[string]any{}
 				require.NoError(t, yaml.Unmarshal([]byte(base), &tree))
@@ -293,10 +317,25 @@ func adapt(tree map[string]any, path []string) {
 	}
 	if check != nil && slices.Contains(checkKinds, rest[0]) && rest[0] != "http" {
 		delete(check, "http")
-		if rest[0] == "tcp" {
-			check["tcp"] = map[string]any{"port": 1}
+		check[rest[0]] = parsed(specNeeds["*."+rest[0]])
+	}
+	for place, needed := range specNeeds {
+		p := strings.Split(place, ".")
+		if len(path) > len(p) && slices.Equal(path[:len(p)], p) {
+			put(tree, p, parsed(needed))
 		}
 	}
+	if path[len(path)-1] == "hostname" {
+		delete(at("clusters", "eu"), "ipv4")
+	}
+}
+
+func parsed(text string) any {
+	var v any
+	if err := yaml.Unmarshal([]byte(text), &v); err != nil {
+		panic(err)
+	}
+	return v
 }
 
 func TestEverySpecKeyIsCarriedOrNoted(t *testing.T) {

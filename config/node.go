@@ -1,6 +1,9 @@
 package config
 
-import "net/netip"
+import (
+	"net/netip"
+	"time"
+)
 
 // Node is a node.yaml with every default filled in. It is not changed after it
 // was read.
@@ -34,6 +37,13 @@ type NodeDNS struct {
 	Advertise Advertise
 	NSID      string // empty: answers carry none
 	UDPSize   int    // bytes, the EDNS size offered and kept to
+	GeoIP     GeoIP
+}
+
+// GeoIP is where the node reads the places of clients.
+type GeoIP struct {
+	Database string        // a file in MaxMind's format; empty: none
+	Reload   time.Duration // time between two looks at the file
 }
 
 // Advertise is what resolvers use to reach the node.
@@ -82,8 +92,9 @@ type NodeObserver struct {
 	MaxConcurrency int
 	SourceIPv4     netip.Addr // invalid: the system chooses
 	SourceIPv6     netip.Addr
-	Canaries       []string       // HOST:PORT
-	Allow          []netip.Prefix // private ranges that probes may reach
+	Resolvers      []netip.AddrPort // for clusters with a hostname; empty: the system's
+	Canaries       []string         // HOST:PORT
+	Allow          []netip.Prefix   // private ranges that probes may reach
 }
 
 // NodeLog says how the node logs.

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"net/url"
 	"slices"
 	"strings"
 
@@ -33,15 +32,7 @@ func (b *specBuilder) notify() {
 		if !hook.fine() {
 			return
 		}
-		at := hook.child("url")
-		if at.fine() {
-			// A spec is read by everybody who may read it.
-			if u, err := url.Parse(at.text); err == nil && u.User != nil {
-				b.c.hiddenf(at.at, at.path, "must be without a user and password, which everybody who reads the spec would see, is with")
-			} else if err == nil && u.Fragment != "" {
-				b.errorf(at, "must be without a fragment, is %s", quote(at.text))
-			}
-		}
+		b.plainURL(hook.child("url"))
 		if b.spec.Notify.Receivers == nil {
 			b.spec.Notify.Receivers = map[string]*statestore.Receiver{}
 		}

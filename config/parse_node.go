@@ -4,6 +4,8 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+
+	"github.com/quorate/quorate/statestore"
 )
 
 func parseNode(texts []*text) (*Node, []FieldError, []Note) {
@@ -42,6 +44,7 @@ func buildNode(c *collector, root *value) *Node {
 				IPv6: list[netip.Addr](dns.child("advertise"), "ipv6"),
 			},
 			NSID: get[string](dns, "nsid"), UDPSize: get[int](dns, "udp_size"),
+			GeoIP: GeoIP{Database: get[string](dns.child("geoip"), "database"), Reload: get[statestore.Duration](dns.child("geoip"), "reload").D()},
 		},
 		API: NodeAPI{
 			Listen: get[string](api, "listen"), ExternalURL: get[string](api, "external_url"),
@@ -54,7 +57,8 @@ func buildNode(c *collector, root *value) *Node {
 		Observer: NodeObserver{
 			Enabled: get[bool](observer, "enabled"), MaxConcurrency: get[int](observer, "max_concurrency"),
 			SourceIPv4: get[netip.Addr](observer.child("source"), "ipv4"), SourceIPv6: get[netip.Addr](observer.child("source"), "ipv6"),
-			Canaries: list[string](observer, "canaries"), Allow: list[netip.Prefix](observer, "allow"),
+			Resolvers: list[netip.AddrPort](observer, "resolver"),
+			Canaries:  list[string](observer, "canaries"), Allow: list[netip.Prefix](observer, "allow"),
 		},
 		Log:         NodeLog{Format: get[string](logs, "format"), Level: get[string](logs, "level")},
 		MemoryLimit: get[int64](root.child("limits"), "memory"),
@@ -112,11 +116,11 @@ func checkNode(c *collector, root *value, n *Node) {
 	if dir := root.child("data_dir"); dir.fine() && n.DataDir == "" {
 		c.errorf(dir.at, dir.path, "must be a directory, is empty")
 	}
-	for _, l := range []*value{root.child("dns").child("listen"), peer.child("join"), root.child("observer").child("canaries")} {
+	for _, l := range []*value{root.child("dns").child("listen"), peer.child("join"), root.child("observer").child("canaries"), root.child("observer").child("resolver")} {
 		seen := map[string]bool{}
 		for _, item := range itemsOf(l) {
-			s, _ := item.v.(string)
-			if s != "" && seen[s] {
+			s := item.text
+			if item.fine() && s != "" && seen[s] {
 				c.errorf(item.at, item.path, "must be listed once, is %s again", quote(s))
 			}
 			seen[s] = true
@@ -126,7 +130,7 @@ func checkNode(c *collector, root *value, n *Node) {
 		if len(n.Coordinates) != 2 || n.Coordinates[0] < -90 || n.Coordinates[0] > 90 {
 			c.errorf(co.at, co.path, "must be latitude (-90 to 90) and longitude (-180 to 180), is not")
 		} else {
-			c.warnf(co.at, co.path, "kept, but no policy of this version uses it")
+			c.warnf(co.at, co.path, "kept, but no policy uses it: the coordinates in regions of the spec count")
 		}
 	}
 	if e := peer.child("bootstrap").child("expect"); e.fine() && n.Peer.Expect%2 == 0 && n.Peer.Expect > 0 {
@@ -135,6 +139,10 @@ func checkNode(c *collector, root *value, n *Node) {
 	if n.Peer.Expect > 0 && !n.Voter {
 		e := peer.child("bootstrap").child("expect")
 		c.errorf(e.at, e.path, "must be on a voter, is on a nonvoter")
+	}
+	if geo := root.child("dns").child("geoip"); geo.fine() && geo.set("reload") && n.DNS.GeoIP.Database == "" {
+		reload := geo.child("reload")
+		c.warnf(reload.at, reload.path, "unused without a database")
 	}
 	if !n.Observer.Enabled && len(n.Observer.Canaries) > 0 {
 		cs := root.child("observer").child("canaries")

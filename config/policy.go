@@ -7,8 +7,8 @@ import (
 	"github.com/quorate/quorate/statestore"
 )
 
-// policyKeys are the keys that belong to one type of policy. The others go with any.
-var policyKeys = map[string][]string{"failover": {"order"}, "weighted": {"weights", "sticky"}, "geo": {"map"}, "latency": nil}
+// policyKeys are the keys that not every type of policy has. The others go with any.
+var policyKeys = map[string][]string{"failover": {"order"}, "weighted": {"weights", "sticky"}, "geo": {"map", "sticky"}, "latency": {"sticky"}}
 
 func (b *specBuilder) policy(s *statestore.Service, v *value, candidates []string) {
 	p := v.child("policy")
@@ -20,35 +20,108 @@ func (b *specBuilder) policy(s *statestore.Service, v *value, candidates []strin
 		return
 	}
 	typ := get[string](p, "type")
-	for _, k := range []string{"order", "weights", "map"} {
-		if p.set(k) && !slices.Contains(policyKeys[typ], k) {
-			allowed := "allowed: " + strings.Join(policyKeys[typ], ", ")
-			if len(policyKeys[typ]) == 0 {
-				allowed = "it has no keys of its own"
-			}
-			b.c.errorf(p.keyAt[k], join(p.path, k), "not allowed with type %q (%s)", typ, allowed)
+	s.Policy.Type = statestore.PolicyType(typ)
+	if a := statestore.Affinity(get[string](p, "affinity")); a != "none" {
+		s.Policy.Affinity = a
+	}
+	for _, k := range []string{"order", "weights", "map", "sticky"} {
+		if p.set(k) && !slices.Contains(policyKeys[typ], k) && (k != "sticky" || get[string](p, k) == clientSubnet) {
+			b.c.errorf(p.keyAt[k], join(p.path, k), "not allowed with type %q (allowed: %s)", typ, strings.Join(policyKeys[typ], ", "))
 			p.child(k).bad = true
 		}
 	}
-	s.Policy.Type = statestore.PolicyType(typ)
 	switch s.Policy.Type {
 	case statestore.Failover:
 		b.order(s, p, candidates)
 	case statestore.Weighted:
 		b.weights(s, p, candidates)
-	default:
-		// Noted by the walk; plan refuses it. Equal weights keep the spec whole.
-		s.Policy.Type = statestore.Weighted
-		s.Policy.Weights = equal(candidates)
+	case statestore.Geo:
+		b.regionMap(s, p, candidates)
+	}
+	b.spillover(s, p, candidates)
+	s.Policy.Sticky = get[string](p, "sticky") == clientSubnet
+}
+
+// clientSubnet is the only thing that can be sticky.
+const clientSubnet = "client_subnet"
+
+// regionMap fills in which regions take which places. A place has one region.
+func (b *specBuilder) regionMap(s *statestore.Service, p *value, candidates []string) {
+	m := p.child("map")
+	if !p.set("map") || !m.fine() {
+		return
+	}
+	regions := map[string]bool{}
+	for _, c := range candidates {
+		regions[b.spec.Clusters[c].Region] = true
+	}
+	if all := b.root.child("regions"); all != nil {
+		for _, r := range all.keys {
+			regions[r] = true
+		}
+	}
+	taken := map[string]string{} // place -> region
+	s.Policy.Map = map[string][]string{}
+	for _, region := range slices.Sorted(slices.Values(m.keys)) {
+		places := m.fields[region]
+		nearest := places.s.kind == scalarKind
+		switch {
+		case !places.fine():
+			continue
+		case region == "default" && !nearest:
+			b.errorf(places, "must be nearest, which is what happens to all others, is a list")
+			continue
+		case region == "default":
+			continue
+		case nearest:
+			b.errorf(places, "must be a list of places, is nearest; only default may say that")
+			continue
+		case !regions[region] && len(candidates) > 0:
+			known := keysOf(regions)
+			b.keyErrorf(m, region, "must be the region of a candidate, or one of regions, is %s; %s", quote(region), suggest(region, firstNames(known)))
+			continue
+		}
+		b.once(places)
+		for _, item := range places.items {
+			place, ok := valueOf[string](item)
+			if !ok || !item.fine() {
+				continue
+			}
+			if other, twice := taken[place]; twice {
+				b.errorf(item, "must be in one region, is %s in %s and %s", place, other, region)
+				continue
+			}
+			taken[place] = region
+			s.Policy.Map[region] = append(s.Policy.Map[region], place)
+		}
+	}
+	if len(s.Policy.Map) == 0 {
+		s.Policy.Map = nil
 	}
 }
 
-func equal(candidates []string) map[string]int {
-	w := make(map[string]int, len(candidates))
-	for _, c := range candidates {
-		w[c] = 1
+func (b *specBuilder) spillover(s *statestore.Service, p *value, candidates []string) {
+	v := p.child("spillover")
+	if !p.set("spillover") || !v.fine() {
+		return
 	}
-	return w
+	s.Policy.Spillover = &statestore.Spillover{Order: list[string](v, "order"), At: get[float64](v, "at")}
+	b.once(v.child("order"))
+	if len(candidates) > 0 {
+		for _, item := range itemsOf(v.child("order")) {
+			b.candidate(item, candidates)
+		}
+	}
+	if s.Policy.Type == statestore.Weighted && s.Policy.Affinity == statestore.NoAffinity && !p.child("affinity").bad {
+		b.c.errorf(p.keyAt["spillover"], v.path, "must stand with affinity under type weighted, where else no cluster comes after another, is without")
+	}
+	switch to := v.child("to"); {
+	case !v.set("to"):
+	case v.set("order"):
+		b.c.errorf(v.keyAt["to"], join(v.path, "to"), "must not stand next to order, is a second declaration")
+	case to.fine() && s.Policy.Type == statestore.Failover:
+		b.errorf(to, "must not be set with type failover, whose order says which is next, is %s", to.text)
+	}
 }
 
 func (b *specBuilder) order(s *statestore.Service, p *value, candidates []string) {
@@ -92,12 +165,11 @@ func (b *specBuilder) candidate(item *value, candidates []string) {
 	b.errorf(item, "must be a candidate of the service (%s), is %s", strings.Join(candidates, ", "), quote(n))
 }
 
-// weights fills in the weight of every candidate: declared, else by capacity, else
-// equal. A partial declaration is refused, since what it means for the others is a
-// guess.
+// weights fills in the weight of every candidate, or leaves them to capacities. A
+// partial declaration is refused, since what it means for the others is a guess.
 func (b *specBuilder) weights(s *statestore.Service, p *value, candidates []string) {
 	if !p.set("weights") {
-		s.Policy.Weights = b.capacities(p, candidates)
+		b.capacities(p, candidates)
 		return
 	}
 	w := p.child("weights")
@@ -137,19 +209,16 @@ func (b *specBuilder) weights(s *statestore.Service, p *value, candidates []stri
 	}
 }
 
-func (b *specBuilder) capacities(p *value, candidates []string) map[string]int {
-	w := make(map[string]int, len(candidates))
+// capacities checks what counts without weights: the capacity of each candidate, as
+// reported or declared, or nobody's.
+func (b *specBuilder) capacities(p *value, candidates []string) {
 	var without []string
 	for _, c := range candidates {
-		if w[c] = b.spec.Clusters[c].Capacity; w[c] == 0 {
+		if b.spec.Clusters[c].Capacity == 0 {
 			without = append(without, c)
 		}
 	}
-	switch {
-	case len(without) == len(candidates):
-		return equal(candidates)
-	case len(without) > 0:
+	if len(without) > 0 && len(without) < len(candidates) {
 		b.c.errorf(p.at, p.path, "must have a capacity in all candidate clusters, in none, or weights, is without in %s", strings.Join(without, ", "))
 	}
-	return w
 }

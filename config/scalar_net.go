@@ -121,17 +121,6 @@ func urlPath() *schema {
 	})
 }
 
-func headerName() *schema {
-	return scalar("header", "a header name", func(s string) (any, bool) {
-		for _, c := range []byte(s) {
-			if c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
-				return nil, false
-			}
-		}
-		return s, s != "" && len(s) <= 128
-	})
-}
-
 // hostPattern is a host name in which {service} and {zone} stand for the service's
 // first name and its zone.
 func hostPattern() *schema {

@@ -177,6 +177,7 @@ type value struct {
 	at     place
 	v      any               // of a scalar
 	text   string            // of a scalar, as written
+	tag    string            // of a scalar that stands in a file
 	fields map[string]*value // of an object or map
 	keys   []string          // of a map, in the order of the files
 	keyAt  map[string]place  // of an object or map, what was set

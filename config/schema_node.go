@@ -31,9 +31,9 @@ func nodeSchema() *schema {
 				key("exempt", "Networks it is not for.", listOf(prefix())),
 			).nothing()),
 			key("geoip", "Where clients are.", object(
-				key("database", "A MaxMind file.", filePath().unless("")),
-				key("reload", "How often it is looked at.", duration(time.Minute, 7*day).unless("1h")),
-			).nothing().unless()),
+				key("database", "A file in MaxMind's format; none is shipped. Empty: places of clients are not known.", filePath()),
+				key("reload", "How often it is looked at; a broken file keeps the old one.", duration(time.Minute, 7*day).dflt("1h")),
+			)),
 		)),
 		key("api", "HTTP API and console.", object(
 			key("listen", "Where.", hostPort(true).dflt("127.0.0.1:7653")),
@@ -72,7 +72,7 @@ func nodeSchema() *schema {
 				key("ipv4", "IPv4; empty: the system chooses.", optionalAddr(addr4())),
 				key("ipv6", "IPv6; empty: the system chooses.", optionalAddr(addr6())),
 			)),
-			key("resolver", "Resolvers for clusters with a hostname.", listOf(hostPort(false)).nothing().unless()),
+			key("resolver", "Resolvers for clusters with a hostname; the system's when empty.", listOf(addrPort())),
 			key("canaries", "If none answers, it votes unknown.", listOf(hostPort(false))),
 			key("allow", "Private networks that probes may reach.", listOf(prefix())),
 		)),

@@ -23,9 +23,9 @@ func specSchema() *schema {
 			key("owner_records", "Publish _owner.SERVICE TXT with the ownership token.", boolean().unless("false")),
 		).nothing().unless()),
 		key("regions", "Where a region is, and which clients count as inside it.", mapOf(label(), object(
-			key("coordinates", "Latitude and longitude.", coordinates()),
-			key("countries", "Country codes.", listOf(code())),
-		)).nothing().unless()),
+			key("coordinates", "Latitude and longitude, north and east positive; without them nobody is near it.", coordinates()),
+			key("countries", "Countries whose clients are in it, by ISO 3166-1 alpha-2 code.", listOf(country())),
+		))),
 		key("clusters", "The places that serve.", mapOf(label(), cluster()).req().min(1)),
 		key("checks", "Checks that services name.", mapOf(label(), check(false))),
 		key("services", "The routed names.", mapOf(label(), service()).req()),
@@ -193,116 +193,31 @@ func cluster() *schema {
 		key("ipv6", "IPv6 endpoints.", listOf(addr6())),
 		key("cidrs", "Networks whose clients are local to it.", listOf(prefix())),
 		key("capacity", "Default weight; all clusters of a service or none.", integer(1, 1_000_000)),
-		key("capacity_from", "Where the cluster reports what it can take.", object(
-			key("http", "A JSON document.", object(
-				key("path", "Path.", urlPath()),
-				key("port", "Port.", port()),
-				key("json", "JSONPath of the number.", str()),
-				key("max_age", "Age from which it is unknown.", duration(time.Second, day)),
-				key("change", "Percent of change that is replicated.", integer(0, 100)),
-			)),
-			key("prometheus", "A metric.", object(
-				key("url", "Where it is scraped.", hookURL()),
-				key("metric", "Name.", str()),
-				key("of", "Metric it is a part of.", str()),
-				key("labels", "Labels.", mapOf(labelKey(), str())),
-				key("max_age", "Age from which it is unknown.", duration(time.Second, day)),
-				key("change", "Percent of change that is replicated.", integer(0, 100)),
-			)),
-		).nothing()),
-		key("check", "The front door, which counts for every service.", check(true).opt()),
-		key("hostname", "Resolved by the observers instead of addresses.", fqdn().nothing()),
-	)
-}
-
-func port() *schema { return integer(1, 65535) }
-
-// check declares a check; an inline one may have a name.
-func check(inline bool) *schema {
-	var fields []field
-	if inline {
-		fields = append(fields, key("name", "Name in votes and metrics; \"check\" when not set.", label()))
-	}
-	fields = append(fields, timing(false)...)
-	fields = append(fields,
-		key("http", "A request over HTTP.", request("80", false)),
-		key("https", "A request over HTTPS.", request("443", true)),
-		key("tcp", "A connection.", object(
-			key("port", "Port.", port().req()),
-			key("send", "What is sent.", str().nothing().unless("")),
-			key("expect", "What must come back.", str().nothing().unless("")),
+		key("capacity_from", "Where the cluster reports what it can take: http or prometheus.", object(
+			key("http", "A JSON document that its endpoints serve; https on port 443, else http.", object(append([]field{
+				key("path", "Path and query.", urlPath().dflt("/")),
+				key("port", "Port.", port().dflt("443")),
+				key("json", "JSONPath of the number, in the unit of capacity.", jsonPath().req()),
+			}, freshness()...)...).opt()),
+			key("prometheus", "A metric in Prometheus' text exposition; the sum of the series that match counts.", object(append([]field{
+				key("url", "Where it is scraped.", webURL().req()),
+				key("metric", "Name.", metricName().req()),
+				key("of", "Metric that is all of it: the number is then metric/of, times capacity.", metricName()),
+				key("labels", "Labels that a series must have.", mapOf(metricLabel(), str())),
+			}, freshness()...)...).opt()),
 		).opt()),
-		key("grpc", "A gRPC health check.", object(
-			key("port", "Port.", port()),
-			key("service", "Service asked for.", str()),
-			key("tls", "How the server is verified.", tlsOptions()),
-		).nothing()),
-		key("dns", "A DNS query.", object(
-			key("port", "Port.", port()),
-			key("name", "Name asked for.", fqdn()),
-			key("type", "Type asked for.", str()),
-			key("expect", "What must come back.", object(
-				key("rcode", "Response code.", str()),
-				key("answer_regex", "What an answer must match.", regex()),
-			)),
-		).nothing()),
-		key("tls", "A TLS handshake.", object(
-			key("port", "Port.", port()),
-			key("server_name", "SNI.", hostPattern()),
-			key("alpn", "Protocols offered.", listOf(str())),
-			key("warn", "What makes it degraded.", warn()),
-		).nothing()),
-		key("icmp", "Pings.", object(
-			key("count", "Pings in a probe.", integer(1, 100)),
-			key("expect", "What must come back.", object(
-				key("max_loss", "Part that may be lost.", decimal(0, 1)),
-			)),
-		).nothing()),
-	)
-	return object(fields...).opt()
-}
-
-func warn() *schema {
-	return object(
-		key("cert_expires_after", "Certificate that expires sooner.", duration(time.Minute, 365*day)),
-		key("max_latency", "Slower responses.", duration(time.Millisecond, time.Hour)),
+		key("check", "The front door, which counts for every service.", check(true).opt()),
+		key("hostname", "Resolved by the observers, instead of ipv4 and ipv6.", fqdn()),
 	)
 }
 
-func tlsOptions() *schema {
-	return object(
-		key("server_name", "SNI and verified name; host when not set.", hostPattern()),
-		key("verify", "Whether the certificate is verified.", boolean().dflt("true")),
-		key("ca", "Secret with the CA.", secretRef().nothing().unless()),
-	)
-}
-
-func request(defaultPort string, secure bool) *schema {
-	host := "Host header; the endpoint's address when not set."
-	if secure {
-		host = "Host header and SNI; for a service {service}.{zone} when not set."
+// freshness holds what both kinds of capacity_from say about their reports. An
+// observer asks three times within max_age.
+func freshness() []field {
+	return []field{
+		key("max_age", "Age from which capacity counts instead of the report.", duration(3*time.Second, day).dflt("60s")),
+		key("change", "Percent of capacity; smaller changes are not replicated.", integer(1, 100).dflt("10")),
 	}
-	fields := []field{
-		key("port", "Port.", port().dflt(defaultPort)),
-		key("method", "Method.", enum("GET", "HEAD", "OPTIONS", "POST").dflt("GET")),
-		key("path", "Path and query.", urlPath().dflt("/")),
-		key("host", host, hostPattern()),
-		key("headers", "Headers sent.", mapOf(headerName(), str())),
-		key("reuse", "Keep the connection between probes.", boolean().dflt("false")),
-		key("expect", "What makes a response good.", object(
-			key("status", "Statuses and ranges.", listOf(statusRange()).min(1).dflt("200-299")),
-			key("body_regex", "What the body must match.", regex()),
-			key("header", "Regexes that headers must match.", mapOf(headerName(), regex()).nothing().unless()),
-			key("json", "JSONPaths and their values.", mapOf(str(), scalarValue()).nothing().unless()),
-			key("max_latency", "Slower responses are bad.", duration(time.Millisecond, time.Hour).nothing()),
-			key("max_body", "Bytes of the body that are read.", size(0, 1<<20).nothing().unless("64KiB")),
-		)),
-		key("warn", "What makes a target degraded.", warn().nothing().unless()),
-	}
-	if secure {
-		fields = append(fields, key("tls", "How the server is verified.", tlsOptions()))
-	}
-	return object(fields...).opt()
 }
 
 // secretName is the name of a secret, whose value stands in each node's own file.
@@ -314,23 +229,8 @@ func secretRef() *schema {
 	return object(key("secret", "Name in node.yaml's secrets.", secretName())).unless()
 }
 
-// scalarValue is any scalar, as its text.
-func scalarValue() *schema {
-	s := str()
-	s.typ, s.must = "scalar", "a string, number or boolean"
-	s.tags = []string{"!!str", "!!int", "!!float", "!!bool"}
-	return s
-}
-
 func coordinates() *schema {
 	s := listOf(decimal(-180, 180))
 	s.typ, s.least = "latitude and longitude", 2
 	return s
-}
-
-// code is a country or continent code.
-func code() *schema {
-	return scalar("code", "a country or continent code of two capitals", func(s string) (any, bool) {
-		return s, len(s) == 2 && s[0] >= 'A' && s[0] <= 'Z' && s[1] >= 'A' && s[1] <= 'Z'
-	})
 }

@@ -6,8 +6,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"syscall"
+
+	"github.com/quorate/quorate/statestore"
 )
 
 // Secrets says where a node finds the values of the names that the spec refers
@@ -19,6 +23,40 @@ type Secrets map[string]SecretSource
 type SecretSource struct {
 	File string // a file that only its owner can read
 	Env  string // an environment variable
+}
+
+// SecretNames returns the names of the secrets that nodes need to do what the spec
+// says, sorted: HMAC keys of webhooks, and CAs of checks.
+func SecretNames(sp *statestore.Spec) []string {
+	names := map[string]bool{}
+	add := func(name string) {
+		if name != "" {
+			names[name] = true
+		}
+	}
+	ca := func(c *statestore.Check) {
+		switch {
+		case c == nil:
+		case c.HTTPS != nil && c.HTTPS.TLS != nil:
+			add(c.HTTPS.TLS.CA)
+		case c.GRPC != nil && c.GRPC.TLS != nil:
+			add(c.GRPC.TLS.CA)
+		}
+	}
+	for _, r := range sp.Notify.Receivers {
+		if r.Webhook != nil {
+			add(r.Webhook.Sign)
+		}
+	}
+	for _, c := range sp.Clusters {
+		ca(c.Check)
+	}
+	for _, s := range sp.Services {
+		for _, c := range slices.Concat(s.Checks.All, s.Checks.Any) {
+			ca(c)
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
 }
 
 // Secret is a value that does not print: every verb of fmt, JSON and slog shows

@@ -37,7 +37,10 @@ func (b *specBuilder) services() {
 			Clusters:  pick[int]("clusters", v.child("answer"), answer),
 			Addresses: pick[int]("addresses", v.child("answer"), answer),
 		}
+		b.placement(name, s, v, candidates)
 		b.stateful(name, s, v, candidates)
+		b.sloppyService(s, v)
+		b.openEnded(v)
 		b.serviceWarnings(s, v, candidates)
 	})
 }
@@ -133,11 +136,16 @@ func (b *specBuilder) quorum(s *statestore.Service, v *value) {
 	}
 }
 
-func (b *specBuilder) serviceChecks(name string, s *statestore.Service, v *value, candidates []string) {
+func (b *specBuilder) scopeOf(name string, s *statestore.Service, v *value) *scope {
 	sc := &scope{name: name, zone: strings.TrimSuffix(s.Zone, "."), quorum: v.child("quorum")}
 	if len(s.Names) > 0 {
 		sc.name = s.Names[0]
 	}
+	return sc
+}
+
+func (b *specBuilder) serviceChecks(name string, s *statestore.Service, v *value, candidates []string) {
+	sc := b.scopeOf(name, s, v)
 	checks := v.child("checks")
 	if v.set("check") && v.set("checks") {
 		b.c.errorf(v.keyAt["check"], join(v.path, "check"), "must not stand next to checks, is a second declaration")
@@ -217,6 +225,9 @@ func (b *specBuilder) serviceWarnings(s *statestore.Service, v *value, candidate
 	var four, six, without4, without6 []string
 	for _, n := range candidates {
 		c := b.spec.Clusters[n]
+		if c.Hostname != "" {
+			return // which families it has is not known here
+		}
 		if len(c.IPv4) > 0 {
 			four = append(four, n)
 		} else {
@@ -234,37 +245,4 @@ func (b *specBuilder) serviceWarnings(s *statestore.Service, v *value, candidate
 	if len(six) == 1 && len(without6) > 0 {
 		b.c.warnf(v.at, v.path, "only cluster %s has ipv6: no other can take over for AAAA", six[0])
 	}
-}
-
-// serviceNames refuses names that two services, or a service and a static address,
-// would answer for.
-func (b *specBuilder) serviceNames() {
-	owner := map[string]string{} // FQDN -> service
-	each(b.root, "services", func(name string, v *value) {
-		s := b.spec.Services[name]
-		if s == nil || s.Zone == "" {
-			return
-		}
-		for i, n := range s.Names {
-			at, path := v.at, join(v.path, "names")
-			if items := itemsOf(v.child("names")); i < len(items) && v.set("names") {
-				at, path = items[i].at, items[i].path
-			} else if !v.set("names") {
-				at, path = b.root.child("services").keyAt[name], v.path
-			}
-			full := strings.TrimPrefix(n+"."+s.Zone, "@.")
-			if other, ok := owner[full]; ok && other != name {
-				b.c.errorf(at, path, "must be a name of one service, is %s of services %s and %s", full, other, name)
-				continue
-			}
-			owner[full] = name
-			if z := b.spec.Zones[s.Zone]; z != nil {
-				for _, t := range []string{"A", "AAAA", "CNAME"} {
-					if len(z.Records[n][t]) > 0 {
-						b.c.errorf(at, path, "must not have static addresses, is also zones.%s.records.%s.%s", strings.TrimSuffix(s.Zone, "."), n, t)
-					}
-				}
-			}
-		}
-	})
 }

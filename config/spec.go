@@ -51,12 +51,14 @@ func (b *specBuilder) build() {
 	b.timing(b.defaults.child("check")) // reports what does not go together in the defaults themselves
 	b.ttl(b.defaults)
 	b.zones()
+	b.regions()
 	b.clusters()
 	b.checks()
 	b.access()
 	b.approvals()
 	b.services()
 	b.serviceNames()
+	b.unusedRegions()
 	b.notify()
 	b.safety()
 	r := b.root.child("retention")
@@ -206,69 +208,6 @@ func (b *specBuilder) once(v *value) {
 	}
 }
 
-func (b *specBuilder) clusters() {
-	ids := map[int]string{}
-	addrs := map[netip.Addr]string{}
-	type network struct {
-		prefix  netip.Prefix
-		cluster string
-	}
-	var networks []network
-	each(b.root, "clusters", func(name string, v *value) {
-		if name == "default" {
-			b.keyErrorf(b.root.child("clusters"), name, `must be another name, is "default", which policy.weights needs for all others`)
-		}
-		c := &statestore.Cluster{
-			ID: get[int](v, "id"), Region: get[string](v, "region"), Labels: stringMap(v.child("labels")),
-			IPv4: list[netip.Addr](v, "ipv4"), IPv6: list[netip.Addr](v, "ipv6"), CIDRs: list[netip.Prefix](v, "cidrs"),
-			Capacity: get[int](v, "capacity"),
-		}
-		b.spec.Clusters[name] = c
-		if id := v.child("id"); c.ID != 0 && id.fine() {
-			if other, ok := ids[c.ID]; ok {
-				b.errorf(id, "must be unique, is %d like that of cluster %s", c.ID, other)
-			} else {
-				ids[c.ID] = name
-			}
-		}
-		if !v.set("hostname") && v.fineLists("ipv4", "ipv6") && len(c.Endpoints()) == 0 {
-			b.errorf(v, "must have an address in ipv4 or ipv6, is without one")
-		}
-		for _, family := range []string{"ipv4", "ipv6"} {
-			b.once(v.child(family))
-			for _, item := range itemsOf(v.child(family)) {
-				a, ok := item.v.(netip.Addr)
-				if !ok || !item.fine() {
-					continue
-				}
-				if other, ok := addrs[a]; ok && other != name {
-					b.c.warnf(item.at, item.path, "%s is also an address of cluster %s", a, other)
-				}
-				addrs[a] = name
-			}
-		}
-		for _, item := range itemsOf(v.child("cidrs")) {
-			p, ok := item.v.(netip.Prefix)
-			if !ok || !item.fine() {
-				continue
-			}
-			for _, n := range networks {
-				if n.prefix.Overlaps(p) {
-					b.errorf(item, "must not overlap another network, is %s of cluster %s and %s of cluster %s", p, name, n.prefix, n.cluster)
-					break
-				}
-			}
-			networks = append(networks, network{p, name})
-		}
-		if ch := v.child("check"); ch.fine() {
-			c.Check = b.check(ch, "check", nil)
-			if h := ch.child("https"); h.fine() && c.Check != nil && c.Check.HTTPS.Host == "" && c.Check.HTTPS.TLS.ServerName == "" && c.Check.HTTPS.TLS.Verify {
-				b.c.warnf(h.at, h.path, "the certificate must name the address itself; set host or tls.server_name, or tls.verify to false")
-			}
-		}
-	})
-}
-
 // fineLists reports whether nothing in the lists at keys was reported.
 func (v *value) fineLists(keys ...string) bool {
 	return !slices.ContainsFunc(keys, func(k string) bool {
@@ -299,9 +238,7 @@ func stringMap(v *value) map[string]string {
 }
 
 // ttl returns the TTL of the object that holds the key ttl, over the defaults.
-// A plain duration sets both; an inherited `changing` never exceeds `normal`.
 func (b *specBuilder) ttl(holder *value) statestore.TTL {
-	own := holder.child("ttl")
 	t := statestore.TTL{}
 	switch base := b.defaults.child("ttl"); {
 	case base == nil:
@@ -314,6 +251,12 @@ func (b *specBuilder) ttl(holder *value) statestore.TTL {
 			t.Changing = min(t.Changing, t.Normal)
 		}
 	}
+	return b.ttlOver(t, holder.child("ttl"))
+}
+
+// ttlOver returns what own says over t. A plain duration sets both; an inherited
+// `changing` never exceeds `normal`.
+func (b *specBuilder) ttlOver(t statestore.TTL, own *value) statestore.TTL {
 	if own == nil || !own.given || own.bad {
 		return t
 	}

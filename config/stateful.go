@@ -190,6 +190,7 @@ func (b *specBuilder) stateful(name string, s *statestore.Service, v *value, can
 	if kind := v.child("policy").child("type"); kind.fine() && get[string](v.child("policy"), "type") != string(statestore.Failover) {
 		b.errorf(kind, "must be failover with stateful, where one side is active and order says which is next, is %s", quote(kind.text))
 	}
+	b.oneSide(s, v)
 	// Nothing but the active side is ever answered, so what defaults say of a
 	// service without a candidate that is up is not for this one.
 	s.OnAllDown = statestore.OnAllDown{Mode: statestore.ServeLast}
@@ -201,6 +202,27 @@ func (b *specBuilder) stateful(name string, s *statestore.Service, v *value, can
 		b.errorf(own, "must be serve_last with stateful, which answers with its active side whatever happens, is %s", is)
 	}
 	b.approval(name, s, st)
+}
+
+// oneSide refuses what chooses among clusters: the active side is all there is.
+func (b *specBuilder) oneSide(s *statestore.Service, v *value) {
+	p := v.child("policy")
+	refuse := func(holder *value, key string) {
+		if c := holder.child(key); holder.set(key) && c.fine() {
+			b.c.errorf(holder.keyAt[key], join(holder.path, key), "must not stand with stateful, which answers everybody with its active side, is set")
+		}
+	}
+	if s.Policy.Affinity != statestore.NoAffinity {
+		refuse(p, "affinity")
+	}
+	refuse(p, "spillover")
+	refuse(v, "residency")
+	if s.MinHealthy > 1 {
+		refuse(v, "min_healthy")
+	}
+	if a := v.child("answer"); a.set("clusters") && get[int](a, "clusters") > 1 {
+		refuse(a, "clusters")
+	}
 }
 
 // approval inlines the policy that the service names.

@@ -23,7 +23,7 @@ func (w walker) walk(s *schema, n *node, path string, idle bool) *value {
 		}
 		return w.walk(f, n, path, idle)
 	}
-	v := &value{s: s, path: path, at: n.at, text: n.text, given: true}
+	v := &value{s: s, path: path, at: n.at, text: n.text, tag: n.tag, given: true}
 	switch s.kind {
 	case scalarKind:
 		return w.scalar(v, n, idle)
