@@ -1,220 +1,151 @@
 package probe
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/netip"
-	"net/url"
-	"regexp"
-	"strings"
-	"sync/atomic"
+	"syscall"
 	"time"
 )
 
-// maxBody is how much of a response is read, and maxHeader of its header: an
-// endpoint must not be able to fill this node's memory.
-const (
-	maxBody   = 64 << 10
-	maxHeader = 64 << 10
-)
-
 // httpChecker makes one request and judges the response. Redirects are never
-// followed: an endpoint must not be able to send this node elsewhere.
+// followed: an endpoint must not be able to send this node elsewhere. It is no
+// http.Client, since that keeps two goroutines and their buffers a connection.
 type httpChecker struct {
-	r          *runner
-	check      *HTTPCheck
-	addr       string
-	url        *url.URL
-	serverName string // SNI and what the certificate must name; empty on http
-	body       *regexp.Regexp
-	kept       *http.Transport // nil: a new connection each time
+	r       *runner
+	addr    string
+	tls     *tlsClient // nil on http
+	request httpRequest
+	expect  *expectation
+	reuse   bool
+	kept    *stream // nil: a new connection next time
 }
 
+// stream is a connection that speaks HTTP.
+type stream struct {
+	link
+	conn   io.ReadWriter // with TLS, if any
+	h2     *h2Conn       // nil: HTTP/1
+	expiry time.Time
+}
+
+// errStale says that a kept connection turned out to be gone.
+var errStale = errors.New("the kept connection is gone")
+
 func (r *runner) newHTTP(scheme string, check *HTTPCheck, endpoint netip.Addr) (checker, error) {
-	u, err := url.ParseRequestURI(cmp.Or(check.Path, "/"))
+	request, err := newHTTPRequest(scheme, check, endpoint, r.userAgent)
 	if err != nil {
-		return nil, fmt.Errorf("path: %w", err)
-	}
-	u.Scheme, u.Host = scheme, hostPort(endpoint, check.Port)
-	if scheme == "http" && check.Port == 80 || scheme == "https" && check.Port == 443 {
-		// As a client would write it, without the port.
-		u.Host = strings.TrimSuffix(u.Host, u.Host[strings.LastIndexByte(u.Host, ':'):])
-	}
-	if err := check.sendable(); err != nil {
 		return nil, err
 	}
-	c := &httpChecker{r: r, check: check, addr: hostPort(endpoint, check.Port), url: u}
-	if check.Expect.BodyRegex != "" {
-		if c.body, err = regexp.Compile(check.Expect.BodyRegex); err != nil {
-			return nil, fmt.Errorf("body_regex: %w", err)
-		}
+	expect, err := newExpectation(&check.Expect)
+	if err != nil {
+		return nil, err
 	}
+	c := &httpChecker{r: r, addr: hostPort(endpoint, check.Port), request: request, expect: expect, reuse: check.Reuse}
 	if scheme == "https" {
-		host := check.Host
-		if h, _, err := net.SplitHostPort(host); err == nil {
-			host = h
-		}
-		if check.TLS != nil {
-			host = cmp.Or(check.TLS.ServerName, host)
-		}
-		// An address as server name is verified but never sent (RFC 6066 section 3).
-		c.serverName = cmp.Or(host, endpoint.Unmap().String())
-	}
-	if check.Reuse {
-		c.kept = c.transport()
+		// What a browser offers: an endpoint that speaks one of them badly shows.
+		c.tls = r.newTLS(check.TLS, check.Host, endpoint, []string{"h2", "http/1.1"})
 	}
 	return c, nil
 }
 
-// sendable returns what net/http would refuse to send: it must not look like a
-// failure of the endpoint.
-func (h *HTTPCheck) sendable() error {
-	if _, err := http.NewRequest(cmp.Or(h.Method, http.MethodGet), "http://host/", nil); err != nil {
+func (c *httpChecker) run(ctx context.Context, rec *recorder) (seen, error) {
+	start := time.Now()
+	if s := c.kept; s != nil {
+		c.kept = nil
+		s.begin(ctx)
+		err := c.exchange(ctx, s, true, start, rec)
+		if !errors.Is(err, errStale) || ctx.Err() != nil {
+			return seen{expiry: s.expiry}, err
+		}
+	}
+	l, rtt, err := c.r.connect(ctx, rec, "tcp", c.addr)
+	if err != nil {
+		return seen{}, err
+	}
+	s := &stream{link: l, conn: l.Conn}
+	if c.tls != nil {
+		var t *tls.Conn
+		if t, s.expiry, err = c.tls.handshake(ctx, l.Conn, rec); err != nil {
+			l.drop()
+			return seen{s.expiry, rtt}, err
+		}
+		s.conn = t
+		if t.ConnectionState().NegotiatedProtocol == "h2" {
+			s.h2 = newH2(t)
+		}
+	}
+	return seen{s.expiry, rtt}, c.exchange(ctx, s, false, start, rec)
+}
+
+// exchange makes the request on s, judges the response and drops or keeps s.
+func (c *httpChecker) exchange(ctx context.Context, s *stream, kept bool, start time.Time, rec *recorder) error {
+	buf := c.r.borrow()
+	defer c.r.giveBack(buf)
+	resp, err := c.send(ctx, s, buf, rec)
+	if err == nil && kept && resp.code == http.StatusRequestTimeout {
+		err = errStale // it was said to the idle connection, not to this request
+	}
+	if err != nil {
+		s.drop()
+		if kept && gone(err) {
+			return errStale
+		}
 		return err
 	}
-	if strings.ContainsFunc(h.Host, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '/' || r == '@' }) {
-		return fmt.Errorf("host %q cannot be sent", h.Host)
+	err = c.expect.judge(ctx, resp, buf, start, rec)
+	if !c.reuse || !resp.done() || !s.end() {
+		s.drop()
+		return err
 	}
-	for k, v := range h.Headers {
-		if k == "" || strings.ContainsFunc(k, notTokenRune) || strings.ContainsFunc(v, controlRune) {
-			return fmt.Errorf("header %q cannot be sent", k)
+	c.kept = s
+	return err
+}
+
+// send sends the request and reads the response up to its body.
+func (c *httpChecker) send(ctx context.Context, s *stream, buf *buffer, rec *recorder) (*response, error) {
+	rec.start("send")
+	if s.h2 != nil {
+		if err := s.h2.send(c.request.h2(), nil); err != nil {
+			return nil, fmt.Errorf("send request: %w", err)
 		}
-	}
-	return nil
-}
-
-// notTokenRune reports whether r may not stand in a header's name (RFC 9110 section 5.6.2).
-func notTokenRune(r rune) bool {
-	return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
-}
-
-// controlRune reports whether r may not stand in a header's value (RFC 9110 section 5.5).
-func controlRune(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
-
-// transport returns a transport that reaches the endpoint whatever the URL says.
-// It gives up dialling and shaking hands with the request it does so for.
-func (c *httpChecker) transport() *http.Transport {
-	return &http.Transport{
-		Proxy: nil, // a probe sees what it sees itself
-		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return c.r.dial(ctx, network, c.addr)
-		},
-		TLSClientConfig:        c.tlsConfig(),
-		ForceAttemptHTTP2:      true,
-		DisableCompression:     true, // the pattern is matched against what was sent
-		MaxIdleConnsPerHost:    1,
-		MaxResponseHeaderBytes: maxHeader,
-	}
-}
-
-func (c *httpChecker) tlsConfig() *tls.Config {
-	if c.serverName == "" {
-		return nil
-	}
-	verify := c.check.TLS == nil || c.check.TLS.Verify
-	return &tls.Config{
-		ServerName: c.serverName,
-		// VerifyConnection does the verifying, so that the expiry of a certificate
-		// that is refused is known too.
-		InsecureSkipVerify: true,
-		VerifyConnection: func(cs tls.ConnectionState) error {
-			if !verify {
-				return nil
-			}
-			opts := x509.VerifyOptions{Roots: c.r.roots, DNSName: c.serverName, Intermediates: x509.NewCertPool()}
-			for _, cert := range cs.PeerCertificates[1:] {
-				opts.Intermediates.AddCert(cert)
-			}
-			if _, err := cs.PeerCertificates[0].Verify(opts); err != nil {
-				return &certificateError{cs.PeerCertificates[0].NotAfter, err}
-			}
-			return nil
-		},
-	}
-}
-
-// certificateError is a certificate that does not verify.
-type certificateError struct {
-	expiry time.Time
-	err    error
-}
-
-func (e *certificateError) Error() string { return e.err.Error() }
-func (e *certificateError) Unwrap() error { return e.err }
-
-func (c *httpChecker) run(ctx context.Context) (time.Time, error) {
-	rt := c.kept
-	if rt == nil {
-		rt = c.transport()
-		defer rt.CloseIdleConnections()
-	}
-	// The trace runs on the transport's goroutines, so it only touches an atomic.
-	var handshaking atomic.Bool
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		TLSHandshakeStart: func() { handshaking.Store(true) },
-		TLSHandshakeDone:  func(_ tls.ConnectionState, err error) { handshaking.Store(err != nil) },
-	})
-	req, err := http.NewRequestWithContext(ctx, cmp.Or(c.check.Method, http.MethodGet), c.url.String(), nil)
-	if err != nil {
-		return time.Time{}, err
-	}
-	req.Host = c.check.Host
-	req.Header.Set("User-Agent", c.r.userAgent)
-	for k, v := range c.check.Headers {
-		if strings.EqualFold(k, "Host") {
-			req.Host = cmp.Or(c.check.Host, v)
-			continue
+		if rec != nil {
+			rec.ok(c.request.line("HTTP/2.0"))
 		}
-		req.Header.Set(k, v)
+		return s.h2.response(&c.request, rec)
 	}
-	resp, err := rt.RoundTrip(req)
-	if err != nil {
-		var cert *certificateError
-		if errors.As(err, &cert) {
-			return cert.expiry, &badError{ReasonTLS, cert.Error()}
-		}
-		if handshaking.Load() && classify(ctx, err) == ReasonOther && !ownFault(err) {
-			return time.Time{}, &badError{ReasonTLS, "tls handshake: " + err.Error()}
-		}
-		return time.Time{}, err
+	if _, err := s.conn.Write(c.request.h1); err != nil {
+		return nil, fmt.Errorf("send request: %w", err)
 	}
-	defer resp.Body.Close()
-	var expiry time.Time
-	if resp.TLS != nil && len(resp.TLS.PeerCertificates) > 0 {
-		expiry = resp.TLS.PeerCertificates[0].NotAfter
+	if rec != nil {
+		rec.ok(c.request.line("HTTP/1.1"))
 	}
-	return expiry, c.judge(ctx, resp)
+	rec.start("first byte")
+	buf.in = bounded{s.conn, maxHeader, errLongHeader}
+	if buf.reader == nil {
+		buf.reader = bufio.NewReader(&buf.in)
+	}
+	buf.reader.Reset(&buf.in)
+	return readResponse(&c.request, buf, rec)
 }
 
-// judge reads the response and returns what is wrong with it.
-func (c *httpChecker) judge(ctx context.Context, resp *http.Response) error {
-	if !expected(c.check.Expect.Status, resp.StatusCode) {
-		return &badError{ReasonStatus, fmt.Sprintf("status %d", resp.StatusCode)}
+// gone reports whether err is how a connection ends that the other side has closed
+// before it could see the request.
+func gone(err error) bool {
+	return errors.Is(err, errStale) || errors.Is(err, errUnprocessed) || errors.Is(err, errNoResponse) ||
+		errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
+}
+
+func (c *httpChecker) close() {
+	if c.kept != nil {
+		c.kept.drop()
 	}
-	if resp.StatusCode == http.StatusSwitchingProtocols {
-		return nil // what follows is not a body
-	}
-	// Read also when nothing is matched: an endpoint that sends headers and then
-	// hangs is not well.
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
-	if err != nil {
-		if classify(ctx, err) == ReasonTimeout {
-			return fmt.Errorf("read body after %d bytes: %w", len(body), err)
-		}
-		return &badError{ReasonBody, fmt.Sprintf("read body after %d bytes: %v", len(body), err)}
-	}
-	if c.body != nil && !c.body.Match(body) {
-		return &badError{ReasonBody, fmt.Sprintf("body does not match, begins: %.80s", body)}
-	}
-	return nil
 }
 
 // expected reports whether code lies in a range; without ranges, 200 to 299.
@@ -230,8 +161,5 @@ func expected(ranges []StatusRange, code int) bool {
 	return false
 }
 
-func (c *httpChecker) close() {
-	if c.kept != nil {
-		c.kept.CloseIdleConnections()
-	}
-}
+// method returns the method of a check.
+func (h *HTTPCheck) method() string { return cmp.Or(h.Method, http.MethodGet) }

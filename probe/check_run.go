@@ -1,32 +1,40 @@
 package probe
 
 import (
+	"bufio"
+	"cmp"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
-	"syscall"
+	"sync"
 	"time"
 )
 
 // checker runs one check of one endpoint. It holds no goroutine and, unless the
-// check reuses connections, no connection between runs.
+// check reuses connections, no connection between runs. Its runs never overlap.
 type checker interface {
-	// run makes the check within ctx. expiry is that of the server's leaf
-	// certificate, zero without TLS, also when the check fails.
-	run(ctx context.Context) (expiry time.Time, err error)
+	// run makes the check within ctx, which has a deadline. What it learnt is said
+	// also when the check fails. rec is nil unless somebody wants to see the phases.
+	run(ctx context.Context, rec *recorder) (seen, error)
 	// close drops what is kept between runs.
 	close()
+}
+
+// seen is what a run learnt beside whether the endpoint is well.
+type seen struct {
+	expiry time.Time     // of the server's leaf certificate; zero without TLS
+	rtt    time.Duration // of connecting, or the shortest echo; zero: not measured
 }
 
 // badError is a result that came from the endpoint itself.
 type badError struct {
 	reason Reason
 	detail string
+	want   string // what would have been good, for people; may be empty
 }
 
 func (e *badError) Error() string { return e.detail }
@@ -36,24 +44,60 @@ type runner struct {
 	dial      DialFunc
 	userAgent string
 	roots     *x509.CertPool // nil: the system's
+	authority authorities
+	buffers   sync.Pool // of *buffer
 }
 
 // newChecker returns a checker, or why the check cannot be made on this node.
 func (r *runner) newChecker(c Check, endpoint netip.Addr) (checker, error) {
+	endpoint = endpoint.Unmap()
 	switch {
 	case c.HTTP != nil:
 		return r.newHTTP("http", c.HTTP, endpoint)
 	case c.HTTPS != nil:
 		return r.newHTTP("https", c.HTTPS, endpoint)
 	case c.TCP != nil:
-		return &tcpChecker{r.dial, hostPort(endpoint, c.TCP.Port)}, nil
+		return &tcpChecker{r, c.TCP, hostPort(endpoint, c.TCP.Port)}, nil
+	case c.TLS != nil:
+		return r.newHandshake(c.TLS, endpoint), nil
+	case c.GRPC != nil:
+		return r.newGRPC(c.GRPC, endpoint)
+	case c.DNS != nil:
+		return r.newDNS(c.DNS, endpoint)
+	case c.ICMP != nil:
+		return r.newICMP(c.ICMP, endpoint)
 	}
 	return nil, errors.New("the check has no kind this version knows")
 }
 
 // hostPort returns the literal address to dial.
 func hostPort(endpoint netip.Addr, port int) string {
-	return net.JoinHostPort(endpoint.Unmap().String(), strconv.Itoa(port))
+	return net.JoinHostPort(endpoint.String(), strconv.Itoa(port))
+}
+
+// warn returns what makes a good result of the check degraded.
+func (c *Check) warn() Warn {
+	switch {
+	case c.HTTP != nil:
+		return c.HTTP.Warn
+	case c.HTTPS != nil:
+		return c.HTTPS.Warn
+	case c.TLS != nil:
+		return c.TLS.Warn
+	}
+	return Warn{}
+}
+
+// degraded returns why a good result that took so long is degraded, or "". A
+// certificate goes first: it will not get better by itself.
+func (w Warn) degraded(took time.Duration, expiry, now time.Time) string {
+	switch {
+	case w.CertExpiresAfter > 0 && !expiry.IsZero() && expiry.Sub(now) < w.CertExpiresAfter:
+		return DegradedCert
+	case w.MaxLatency > 0 && took > w.MaxLatency:
+		return DegradedLatency
+	}
+	return ""
 }
 
 // outcome is a Result with what the schedule needs beside it.
@@ -66,112 +110,85 @@ type outcome struct {
 	reached bool
 }
 
-// measure runs c under timeout and says how it ended.
-func measure(ctx context.Context, c checker, timeout time.Duration) outcome {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+// measure runs c under the timeout of check and says how it ended.
+func measure(ctx context.Context, c checker, check *Check, rec *recorder) outcome {
+	ctx, cancel := context.WithTimeout(ctx, check.Timeout)
 	defer cancel()
 	start := time.Now()
-	expiry, err := c.run(ctx)
-	o := outcome{Result: Result{At: start.Round(0), Took: time.Since(start), OK: err == nil, Reason: ReasonOK, CertExpiry: expiry}}
+	saw, err := c.run(ctx, rec)
+	o := outcome{Result: Result{
+		At: start.Round(0), Took: time.Since(start), OK: err == nil, Reason: ReasonOK, CertExpiry: saw.expiry, RTT: saw.rtt,
+	}}
 	if err == nil {
 		o.reached = true
+		o.Degraded = check.warn().degraded(o.Took, saw.expiry, start)
 		return o
 	}
 	o.Reason, o.Detail = classify(ctx, err), excerpt(err.Error())
 	o.unmeasured = ownFault(err)
-	switch o.Reason {
-	case ReasonStatus, ReasonBody, ReasonTLS, ReasonLatency:
-		o.reached = true
-	}
+	var bad *badError
+	o.reached = errors.As(err, &bad)
+	rec.fail(err)
 	return o
 }
 
-// classify returns the reason for a failed run.
-func classify(ctx context.Context, err error) Reason {
-	var (
-		bad     *badError
-		denied  *DeniedError
-		netErr  net.Error
-		dnsErr  *net.DNSError
-		verify  *tls.CertificateVerificationError
-		record  tls.RecordHeaderError
-		alert   tls.AlertError
-		unknown x509.UnknownAuthorityError
-	)
-	switch {
-	case errors.As(err, &bad):
-		return bad.reason
-	case errors.As(err, &denied):
-		return ReasonDenied
-	case errors.As(err, &dnsErr):
-		return ReasonDNS
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(ctx.Err(), context.DeadlineExceeded),
-		errors.As(err, &netErr) && netErr.Timeout():
-		return ReasonTimeout
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return ReasonRefused
-	case errors.As(err, &verify), errors.As(err, &record), errors.As(err, &alert), errors.As(err, &unknown):
-		return ReasonTLS
-	}
-	return ReasonOther
+// buffer is what a run borrows to read into.
+type buffer struct {
+	body   []byte // what a response holds, at most maxBody
+	in     bounded
+	reader *bufio.Reader // of in; nil until HTTP/1 needs it
 }
 
-// noRouteError says that this node has no route to an address at all, which is
-// not the same as a router on the way saying so.
-type noRouteError struct{ err error }
-
-func (e *noRouteError) Error() string { return fmt.Sprintf("this node has no route: %v", e.err) }
-func (e *noRouteError) Unwrap() error { return e.err }
-
-// ownFault reports whether err is a fault of this node.
-func ownFault(err error) bool {
-	var (
-		denied  *DeniedError
-		noRoute *noRouteError
-	)
-	if errors.As(err, &denied) || errors.As(err, &noRoute) {
-		return true
-	}
-	for _, own := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL, syscall.EPERM, syscall.EACCES} {
-		if errors.Is(err, own) {
-			return true
-		}
-	}
-	return false
+// borrow returns an empty buffer to give back.
+func (r *runner) borrow() *buffer {
+	b, _ := r.buffers.Get().(*buffer) // nil: the pool is empty
+	b = cmp.Or(b, &buffer{})
+	b.body = b.body[:0]
+	return b
 }
 
-// telling wraps next so that "network is unreachable" from this node's own
-// routing table is told apart from a router's: a node without IPv6 must not vote
-// every IPv6 endpoint down, while a withdrawn prefix must count.
-func telling(next DialFunc) DialFunc {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := next(ctx, network, addr)
-		if err == nil || !errors.Is(err, syscall.ENETUNREACH) {
-			return conn, err
-		}
-		// Connecting a UDP socket looks up the route and sends nothing.
-		probe, routeErr := net.Dial("udp", addr)
-		if routeErr != nil {
-			return nil, &noRouteError{err}
-		}
-		_ = probe.Close() // nothing was sent
-		return nil, err
-	}
+// giveBack ends the use of b and of everything in it.
+func (r *runner) giveBack(b *buffer) {
+	b.in = bounded{} // holds no connection
+	r.buffers.Put(b)
 }
 
-// maxDetail bounds Result.Detail, in bytes.
-const maxDetail = 200
+// link is a connection for the time of a run: it fails when the run's time is over.
+type link struct {
+	net.Conn
+	stop func() bool
+}
 
-// excerpt returns s escaped to printable ASCII and cut to maxDetail bytes: it
-// comes from outside and ends up on terminals and pages.
-func excerpt(s string) string {
-	if len(s) > maxDetail {
-		s = s[:maxDetail]
+// connect dials addr for the run of ctx and returns how long it took.
+func (r *runner) connect(ctx context.Context, rec *recorder, network, addr string) (link, time.Duration, error) {
+	rec.start("connect")
+	start := time.Now()
+	conn, err := r.dial(ctx, network, addr)
+	if err != nil {
+		return link{}, 0, err
 	}
-	q := strconv.QuoteToASCII(s)
-	q = q[1 : len(q)-1]
-	if len(q) <= maxDetail {
-		return q
+	took := max(time.Since(start), 1) // zero would say that it was not measured
+	if rec != nil {
+		rec.ok(fmt.Sprintf("%s %s from %s", network, addr, conn.LocalAddr()))
 	}
-	return q[:maxDetail-3] + "..."
+	l := link{Conn: conn}
+	l.begin(ctx)
+	return l, took, nil
+}
+
+// begin makes the connection fail when ctx ends.
+func (l *link) begin(ctx context.Context) {
+	deadline, _ := ctx.Deadline() // zero: none
+	conn := l.Conn
+	_ = conn.SetDeadline(deadline) // fails only on a closed connection, as all that follows will
+	l.stop = context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+}
+
+// end makes the connection outlive the run, and reports whether it does.
+func (l *link) end() bool { return l.stop() && l.Conn.SetDeadline(time.Time{}) == nil }
+
+// drop closes the connection.
+func (l *link) drop() {
+	l.stop()
+	_ = l.Close() // whatever it was for is done or has failed
 }

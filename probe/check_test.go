@@ -169,7 +169,7 @@ func TestHTTPReuse(t *testing.T) {
 		c, err := p.newChecker(httpCheck(portOf(t, srv.Listener.Addr()), func(h *HTTPCheck) { h.Reuse = reuse }), loopback)
 		require.NoError(t, err)
 		for range 3 {
-			require.True(t, measure(t.Context(), c, 10*time.Second).OK)
+			require.True(t, measure(t.Context(), c, &Check{Timeout: 10 * time.Second}, nil).OK)
 		}
 		c.close()
 		require.Equal(t, map[bool]int64{false: 3, true: 1}[reuse], conns.Load(), "reuse %v", reuse)
@@ -293,11 +293,11 @@ func TestHTTPSCheck(t *testing.T) {
 	}{
 		{"a good certificate", port, "web.example.com", nil, certs.pool, ReasonOK, "", "web.example.com", later},
 		{"the port of a host is not part of the name", port, "web.example.com:443", nil, certs.pool, ReasonOK, "", "web.example.com", later},
-		{"a server name of its own", port, "other.example.net", &TLSCheck{"web.example.com", true}, certs.pool, ReasonOK, "", "web.example.com", later},
+		{"a server name of its own", port, "other.example.net", &TLSCheck{ServerName: "web.example.com", Verify: true}, certs.pool, ReasonOK, "", "web.example.com", later},
 		{"a certificate for another name", port, "other.example.net", nil, certs.pool, ReasonTLS, "other.example.net", "other.example.net", later},
-		{"another name without verification", port, "other.example.net", &TLSCheck{"", false}, certs.pool, ReasonOK, "", "other.example.net", later},
+		{"another name without verification", port, "other.example.net", &TLSCheck{}, certs.pool, ReasonOK, "", "other.example.net", later},
 		{"an expired certificate", port, "old.example.com", nil, certs.pool, ReasonTLS, "expired", "old.example.com", past},
-		{"an expired certificate without verification", port, "old.example.com", &TLSCheck{"", false}, certs.pool, ReasonOK, "", "old.example.com", past},
+		{"an expired certificate without verification", port, "old.example.com", &TLSCheck{}, certs.pool, ReasonOK, "", "old.example.com", past},
 		{"an unknown authority", port, "web.example.com", nil, x509.NewCertPool(), ReasonTLS, "unknown authority", "web.example.com", later},
 		{"without a name the address is verified and no name sent", port, "", nil, certs.pool, ReasonOK, "", "", later},
 		{"no TLS at all", portOf(t, plain.Listener.Addr()), "web.example.com", nil, certs.pool, ReasonTLS, "", "", time.Time{}},
@@ -388,7 +388,7 @@ func TestWhoseFaultAFailureIs(t *testing.T) {
 		{"reset", syscall.ECONNRESET, false},
 		{"a router says no host", syscall.EHOSTUNREACH, false},
 		{"a router says no network", syscall.ENETUNREACH, false},
-		{"no route here", &noRouteError{syscall.ENETUNREACH}, true},
+		{"no route here", &ownError{"no route", syscall.ENETUNREACH}, true},
 		{"no file descriptor left", syscall.EMFILE, true},
 		{"the source address is not ours", syscall.EADDRNOTAVAIL, true},
 		{"our own firewall", syscall.EPERM, true},

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -161,34 +162,88 @@ type Source struct {
 	IPv6 netip.Addr
 }
 
-// local returns the local address to bind for addr, or nil.
-func (s Source) local(network, addr string) net.Addr {
-	ap, err := netip.ParseAddrPort(addr)
-	if err != nil {
-		return nil
+// local returns the local address to bind for an address of the family of to.
+func (s Source) local(to netip.Addr) netip.Addr {
+	if to.Unmap().Is6() {
+		return s.IPv6
 	}
-	ip := s.IPv4
-	if ap.Addr().Unmap().Is6() {
-		ip = s.IPv6
-	}
-	switch {
-	case !ip.IsValid():
-		return nil
-	case strings.HasPrefix(network, "udp"):
-		return &net.UDPAddr{IP: ip.AsSlice(), Zone: ip.Zone()}
-	}
-	return &net.TCPAddr{IP: ip.AsSlice(), Zone: ip.Zone()}
+	return s.IPv4
 }
 
 // NewDialer returns a DialFunc that leaves from source and refuses what policy
 // denies. A nil policy refuses nothing: for addresses of the node's own file.
+//
+// The networks are "tcp", "udp" and "icmp": a connection that reads and writes ICMP
+// messages through an unprivileged ping socket, its port without meaning. A host
+// name is resolved first, so that what the policy judges is what is dialled.
 func NewDialer(policy *AddressPolicy, source Source) DialFunc {
+	d := dialer{policy, source}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		// Probes are too short for keep-alives.
-		d := net.Dialer{LocalAddr: source.local(network, addr), KeepAlive: -1}
-		if policy != nil {
-			d.Control = policy.Control
+		to, err := netip.ParseAddrPort(addr)
+		if err != nil {
+			return d.dialName(ctx, network, addr)
 		}
-		return d.DialContext(ctx, network, addr)
+		return d.dial(ctx, network, to)
 	}
+}
+
+type dialer struct {
+	policy *AddressPolicy // nil: all is open
+	source Source
+}
+
+func (d dialer) dial(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error) {
+	to = netip.AddrPortFrom(to.Addr().Unmap(), to.Port())
+	if d.policy != nil {
+		if err := d.policy.Check(to); err != nil {
+			return nil, err
+		}
+	}
+	from := d.source.local(to.Addr())
+	nd := net.Dialer{KeepAlive: -1} // probes are too short for keep-alives
+	switch network {
+	case "icmp":
+		return dialPing(to.Addr(), from)
+	case "udp":
+		return notNil(nd.DialUDP(ctx, network, netip.AddrPortFrom(from, 0), to))
+	case "tcp":
+		return notNil(nd.DialTCP(ctx, network, netip.AddrPortFrom(from, 0), to))
+	}
+	return nil, fmt.Errorf("dial %s %s: %w", network, to, net.UnknownNetworkError(network))
+}
+
+// dialName resolves a name and dials its addresses in turn.
+func (d dialer) dialName(ctx context.Context, network, addr string) (net.Conn, error) {
+	host, service, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("dial %q: %w", addr, err)
+	}
+	port, err := net.DefaultResolver.LookupPort(ctx, network, service)
+	if err != nil {
+		return nil, fmt.Errorf("dial %q: %w", addr, err)
+	}
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil, fmt.Errorf("dial %q: %w", addr, err)
+	}
+	var errs []error
+	for _, ip := range ips {
+		conn, err := d.dial(ctx, network, netip.AddrPortFrom(ip, uint16(port)))
+		if err == nil {
+			return conn, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+// notNil keeps a nil pointer from looking like a connection.
+func notNil[T interface {
+	comparable
+	net.Conn
+}](conn T, err error) (net.Conn, error) {
+	if err != nil {
+		return nil, err
+	}
+	return conn, nil
 }

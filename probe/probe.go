@@ -94,6 +94,7 @@ func New(cfg Config) *Prober {
 		runner: runner{
 			dial:      telling(wrap(NewDialer(&cfg.Policy, cfg.Source))),
 			userAgent: "quorate/" + cmp.Or(cfg.Version, "dev"),
+			authority: authorities{secret: cfg.Secret},
 		},
 		canaryDial: wrap(NewDialer(nil, cfg.Source)),
 		planned:    make(chan struct{}, 1),
@@ -110,7 +111,7 @@ func New(cfg Config) *Prober {
 	p.survey = newSurvey(cfg.Node, p.log, names, &capacityReader{dial: p.runner.dial, resolver: names, userAgent: p.runner.userAgent})
 	p.newChecker = p.runner.newChecker
 	p.measure = func(ctx context.Context, pr Probe, c checker) outcome {
-		return measure(ctx, c, pr.Check.Timeout)
+		return measure(ctx, c, &pr.Check, nil)
 	}
 	return p
 }
