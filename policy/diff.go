@@ -46,7 +46,7 @@ func DiffSpec(st *statestore.State, spec *statestore.Spec) Diff {
 			svc := st.Spec.Services[service]
 			d.Answers = append(d.Answers, Impact{
 				Service: service, Before: Shares(svc, last.V4, last.V6), After: []ClusterShare{}, Moves: true,
-				Clears: max(svc.TTL.Normal.D(), svc.TTL.Changing.D()), Warnings: []string{"the name is not answered any more"},
+				Clears: longestTTL(svc), Warnings: []string{"the name is not answered any more"},
 			})
 		}
 	}
@@ -273,6 +273,13 @@ func tree(sp *statestore.Spec) any {
 }
 
 func equalJSON(a, b any) bool { return show(a) == show(b) }
+
+// sameText compares plain data by its encoding.
+func sameText(a, b any) bool {
+	ta, errA := json.Marshal(a)
+	tb, errB := json.Marshal(b)
+	return errA == nil && errB == nil && string(ta) == string(tb)
+}
 
 // show prints a JSON value the way people write it in a spec.
 func show(v any) string {

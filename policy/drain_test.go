@@ -85,7 +85,7 @@ func TestDrainImpactShowsSharesAndOverload(t *testing.T) {
 	require.Equal(t, []ClusterShare{{"ap", 40}, {"us", 60}}, im.After)
 	require.True(t, im.Moves)
 	require.Equal(t, 30*time.Second, im.Clears)
-	require.Equal(t, []string{"ap at 200% of its capacity weight", "us at 200% of its capacity weight"}, im.Warnings)
+	require.Equal(t, []string{"ap would be at 200% of its capacity", "us would be at 200% of its capacity"}, im.Warnings)
 }
 
 func TestFailoverSharesAreTheFirstOfTheOrder(t *testing.T) {

@@ -30,29 +30,43 @@ func Plan(st *statestore.State, waits Waits) []Proposal {
 	return plan
 }
 
-// expiries returns the ends of drains and freezes whose time is over, and the
-// services whose rotations the ends of drains carry.
+// expiries returns the ends of drains, overrides and freezes whose time is over, and
+// the services whose rotations those ends carry.
 func expiries(st *statestore.State) (plan []Proposal, carried map[string]bool) {
 	carried = map[string]bool{}
+	// A freeze holds answers still, and losses must pass the budget: such
+	// rotations follow by themselves, when they may.
+	carry := func(changes []statestore.RotationChange) []statestore.RotationChange {
+		kept := slices.DeleteFunc(changes, func(rc statestore.RotationChange) bool {
+			_, frozen := st.Frozen(rc.Service)
+			ss := st.Services[rc.Service]
+			return frozen || carried[rc.Service] || ss == nil || len(lost(st, rc, ss.Rotation)) > 0
+		})
+		for _, rc := range kept {
+			carried[rc.Service] = true
+		}
+		return kept
+	}
 	for _, name := range sortedKeys(st.Clusters) {
 		d := st.Clusters[name].Drain
 		if d == nil || d.Until.IsZero() || d.Until.After(st.Now) {
 			continue
 		}
-		// A freeze holds answers still, and losses must pass the budget: such
-		// rotations follow by themselves, when they may.
-		returns := slices.DeleteFunc(UndrainRotations(st, name), func(rc statestore.RotationChange) bool {
-			_, frozen := st.Frozen(rc.Service)
-			ss := st.Services[rc.Service]
-			return frozen || carried[rc.Service] || ss == nil || len(lost(st, rc, ss.Rotation)) > 0
-		})
-		for _, rc := range returns {
-			carried[rc.Service] = true
-		}
 		plan = append(plan, Proposal{
 			Subject: "clusters/" + name,
 			Reason:  "drain ended at " + d.Until.UTC().Format(time.RFC3339),
-			Command: statestore.UndrainCluster{Cluster: name, Expired: true, Reason: "the drain's time is over", Rotations: returns},
+			Command: statestore.UndrainCluster{Cluster: name, Expired: true, Reason: "the drain's time is over", Rotations: carry(UndrainRotations(st, name))},
+		})
+	}
+	for _, service := range sortedKeys(st.Services) {
+		o := st.Services[service].Override
+		if o == nil || o.Until.IsZero() || o.Until.After(st.Now) {
+			continue
+		}
+		plan = append(plan, Proposal{
+			Subject: "services/" + service,
+			Reason:  "override ended at " + o.Until.UTC().Format(time.RFC3339),
+			Command: statestore.ClearOverride{Service: service, Expired: true, Reason: "the override's time is over", Rotations: carry(ClearOverrideRotations(st, service))},
 		})
 	}
 	for _, service := range sortedKeys(st.Freezes) {
@@ -123,10 +137,15 @@ func BudgetFreeze(st *statestore.State, clusters []string) Proposal {
 }
 
 // lost returns the clusters that the change takes out of a family, by name. One
-// that is drained leaves because a person said so and is no loss.
+// that is drained, or that makes way for the pinned one, leaves because a person said
+// so and is no loss.
 func lost(st *statestore.State, rc statestore.RotationChange, before statestore.Rotation) []string {
 	var out []string
+	pin := view{st: st, spec: st.Spec}.pinOf(rc.Service)
 	for _, p := range []struct{ now, before statestore.Pool }{{rc.V4, before.V4}, {rc.V6, before.V6}} {
+		if pin != nil && len(p.now.Shares) == 1 && p.now.Shares[0].Cluster == pin.Cluster && p.now.AllDown == "" {
+			continue
+		}
 		for _, s := range p.before.Shares {
 			stays := slices.ContainsFunc(p.now.Shares, func(n statestore.Share) bool { return n.Cluster == s.Cluster })
 			cs := st.Clusters[s.Cluster]

@@ -50,6 +50,7 @@ type Impact struct {
 	Before   []ClusterShare `json:"before"` // in pool order
 	After    []ClusterShare `json:"after"`
 	Moves    bool           `json:"moves"`    // some client gets another address
+	Moved    float64        `json:"moved"`    // percent of the clients that get another cluster; 0 where the client decides
 	Warnings []string       `json:"warnings"` // such as capacity
 
 	// Clears is how long resolvers may hand out the old answer after the change.

@@ -4,18 +4,19 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/quorate/quorate/health"
 	"github.com/quorate/quorate/statestore"
 )
 
-// view is a state as it would be with another spec and other drains. Verdicts,
-// freezes and the rotations in force are always those of the state.
+// view is a state as it would be with another spec, other drains and other pins.
+// Verdicts, reports, freezes and the rotations in force are always those of the
+// state.
 type view struct {
 	st     *statestore.State
 	spec   *statestore.Spec
 	drains Drains
+	pins   map[string]*statestore.Override // by service: overlaid on the state's; nil: none
 }
 
 // Rotations returns the rotations that services should have under spec and the
@@ -24,7 +25,7 @@ type view struct {
 // ApplySpec must carry them; the others are when their rotation changes. A nil
 // services means all of spec's. Services that spec does not have are left out.
 func Rotations(st *statestore.State, spec *statestore.Spec, services []string, drains Drains) []statestore.RotationChange {
-	v := view{st, spec, drains}
+	v := view{st: st, spec: spec, drains: drains}
 	if services == nil {
 		services = sortedKeys(spec.Services)
 	}
@@ -84,28 +85,6 @@ func (v view) verdict(t health.Target) health.Verdict {
 	return health.Verdict{}
 }
 
-// weights returns each candidate's weight: 1 under failover, where order decides,
-// else the declared weights, else capacities if every candidate declares one.
-func (v view) weights(service string, candidates []string) map[string]int {
-	p := v.spec.Services[service].Policy
-	byCapacity := p.Type != statestore.Failover && p.Weights == nil
-	for _, c := range candidates {
-		byCapacity = byCapacity && v.spec.Clusters[c].Capacity > 0
-	}
-	w := make(map[string]int, len(candidates))
-	for _, c := range candidates {
-		switch {
-		case p.Type != statestore.Failover && p.Weights != nil:
-			w[c] = p.Weights[c]
-		case byCapacity:
-			w[c] = v.spec.Clusters[c].Capacity
-		default:
-			w[c] = 1
-		}
-	}
-	return w
-}
-
 // rotation returns what the service should answer with.
 func (v view) rotation(service string) statestore.RotationChange {
 	last := v.last(service)
@@ -120,13 +99,26 @@ func (v view) rotation(service string) statestore.RotationChange {
 	weights := v.weights(service, order)
 	rc := statestore.RotationChange{
 		Service: service,
-		V4:      v.pool(service, order, weights, netip.Addr.Is4, last.V4),
-		V6:      v.pool(service, order, weights, netip.Addr.Is6, last.V6),
+		V4:      v.family(service, order, weights, netip.Addr.Is4, last.V4),
+		V6:      v.family(service, order, weights, netip.Addr.Is6, last.V6),
 	}
 	if !sameRotation(rc, last) {
 		rc.Reason = v.why(rc, order, last)
 	}
 	return rc
+}
+
+// family returns one family's pool: the pinned cluster alone where a person has
+// pinned one that is up, else what the policy takes in.
+func (v view) family(service string, order []string, weights map[string]int, family func(netip.Addr) bool, last statestore.Pool) statestore.Pool {
+	if shares := v.pinShares(service, family); len(shares) > 0 {
+		return statestore.Pool{Shares: shares}
+	}
+	p := v.pool(service, order, weights, family, last)
+	if p.AllDown == "" {
+		p.Shares = v.spill(service, p.Shares)
+	}
+	return p
 }
 
 // active returns the one cluster that a stateful service answers with: its active
@@ -193,7 +185,7 @@ func (v view) pool(service string, order []string, weights map[string]int, famil
 		return verdict.Side == health.Up || rechecked && last.AllDown == "" && inPool(last, c, a)
 	}
 	if in := pick(open, serves); len(in) > 0 {
-		return statestore.Pool{Shares: in}
+		return statestore.Pool{Shares: level(v.healthy(service, in, family))}
 	}
 	if unknown := pick(open, is(health.Unknown)); len(unknown) > 0 {
 		// Of the unjudged, those that answer already go first: a new check makes
@@ -224,12 +216,9 @@ func (v view) pool(service string, order []string, weights map[string]int, famil
 	return statestore.Pool{Shares: all, AllDown: mode}
 }
 
-// shares returns a share for each cluster that has a wanted endpoint. Clusters of
-// weight 0 stand by; when only such are left they share equally, as a pool that
-// nobody is drawn from would be an empty answer.
+// shares returns a share for each cluster that has a wanted endpoint.
 func (v view) shares(clusters []string, weights map[string]int, want func(cluster string, a netip.Addr) bool) []statestore.Share {
 	var shares []statestore.Share
-	total := 0
 	for _, c := range clusters {
 		var endpoints []netip.Addr
 		for _, a := range v.spec.Clusters[c].Endpoints() {
@@ -239,61 +228,61 @@ func (v view) shares(clusters []string, weights map[string]int, want func(cluste
 		}
 		if len(endpoints) > 0 {
 			shares = append(shares, statestore.Share{Cluster: c, Weight: weights[c], Endpoints: endpoints})
-			total += weights[c]
 		}
 	}
-	if total == 0 {
-		for i := range shares {
-			shares[i].Weight = 1
+	return level(shares)
+}
+
+// level returns the shares with the weight 1 each when none has any. Clusters of
+// weight 0 stand by; when only such are left they share equally, as a pool that
+// nobody is drawn from would be an empty answer.
+func level(shares []statestore.Share) []statestore.Share {
+	for _, s := range shares {
+		if s.Weight > 0 {
+			return shares
 		}
+	}
+	for i := range shares {
+		shares[i].Weight = 1
 	}
 	return shares
 }
 
-// why says, for people, what the rotation changes and because of what.
-func (v view) why(rc statestore.RotationChange, candidates []string, last statestore.Rotation) string {
-	if last.Number == 0 {
-		return "first rotation"
+// healthy returns the shares without those of clusters that have fewer endpoints
+// up than min_healthy, as long as what is left keeps the floor: better a cluster on
+// its last endpoint than too few clusters. A cluster with fewer endpoints than that
+// needs all of them.
+func (v view) healthy(service string, shares []statestore.Share, family func(netip.Addr) bool) []statestore.Share {
+	need := v.spec.Services[service].MinHealthy
+	if need <= 1 {
+		return shares
 	}
-	var parts []string
-	now, before := poolClusters(rc.V4, rc.V6), poolClusters(last.V4, last.V6)
-	slices.Sort(now)
-	slices.Sort(before)
-	for _, c := range before {
-		switch {
-		case slices.Contains(now, c):
-		case !slices.Contains(candidates, c):
-			parts = append(parts, c+" is no candidate any more")
-		case v.drained(c, rc.Service):
-			parts = append(parts, c+" is drained")
-		case !slices.ContainsFunc(v.spec.Clusters[c].Endpoints(), func(a netip.Addr) bool {
-			return v.verdict(health.Target{Service: rc.Service, Cluster: c, Endpoint: a}).Side == health.Down
-		}):
-			parts = append(parts, c+" is not judged yet")
-		default:
-			parts = append(parts, c+" is down")
+	well := slices.DeleteFunc(slices.Clone(shares), func(s statestore.Share) bool {
+		return len(s.Endpoints) < min(need, countOf(v.spec.Clusters[s.Cluster], family))
+	})
+	serving := 0
+	for _, s := range well {
+		if slices.ContainsFunc(s.Endpoints, func(a netip.Addr) bool {
+			return v.verdict(health.Target{Service: service, Cluster: s.Cluster, Endpoint: a}).Side == health.Up
+		}) {
+			serving++
 		}
 	}
-	for _, c := range now {
-		if !slices.Contains(before, c) {
-			parts = append(parts, c+" joins")
+	if serving < max(v.spec.Safety.MinServingClusters, 1) {
+		return shares
+	}
+	return well
+}
+
+// countOf returns how many addresses of the family the cluster has.
+func countOf(c *statestore.Cluster, family func(netip.Addr) bool) int {
+	n := 0
+	for _, a := range c.Endpoints() {
+		if family(a) {
+			n++
 		}
 	}
-	for _, p := range []struct {
-		family    string
-		now, last statestore.Pool
-	}{{"IPv4", rc.V4, last.V4}, {"IPv6", rc.V6, last.V6}} {
-		switch {
-		case p.now.AllDown != "" && p.now.AllDown != p.last.AllDown:
-			parts = append(parts, "no "+p.family+" candidate is up: "+string(p.now.AllDown))
-		case p.now.AllDown == "" && p.last.AllDown != "":
-			parts = append(parts, p.family+" has a candidate again")
-		}
-	}
-	if len(parts) == 0 && !sameRotation(rc, last) {
-		return "endpoints or weights changed"
-	}
-	return strings.Join(parts, ", ")
+	return n
 }
 
 // sameRotation reports whether the change would install what is in force.

@@ -1,0 +1,179 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/statestore"
+)
+
+// impacts compares the rotations in force with those of the view.
+func (v view) impacts(services []string) []Impact {
+	out := make([]Impact, 0, len(services))
+	for _, service := range services {
+		rc, last := v.rotation(service), v.last(service)
+		was, is := v.st.Spec.Services[service], v.spec.Services[service]
+		im := Impact{
+			Service: service,
+			Before:  Shares(was, last.V4, last.V6),
+			After:   Shares(is, rc.V4, rc.V6),
+			Moves:   !sameRotation(rc, last) || routedAnew(was, is),
+		}
+		if !ByClient(was) && !ByClient(is) {
+			im.Moved = movedPercent(im.Before, im.After)
+		}
+		if was != nil && im.Moves {
+			im.Clears = longestTTL(was)
+		}
+		im.Warnings = v.overloads(service, im)
+		if mode := max(rc.V4.AllDown, rc.V6.AllDown); mode != "" {
+			im.Warnings = append(im.Warnings, "no candidate is up: "+string(mode))
+		}
+		if why := v.pinYields(service); why != "" {
+			im.Warnings = append(im.Warnings, fmt.Sprintf("the pin to %s has no effect: %s", v.pinOf(service).Cluster, why))
+		}
+		out = append(out, im)
+	}
+	return out
+}
+
+// longestTTL returns how long resolvers may keep an answer of the service.
+func longestTTL(s *statestore.Service) time.Duration {
+	longest := max(s.TTL.Normal, s.TTL.Changing)
+	for _, o := range s.Overrides {
+		if o != nil && o.TTL != nil {
+			longest = max(longest, o.TTL.Normal, o.TTL.Changing)
+		}
+	}
+	return longest.D()
+}
+
+// ByClient reports whether who asks decides which cluster of its rotation a service
+// answers with. Parts of its weight are then no parts of its clients. A nil service
+// answers nobody.
+func ByClient(s *statestore.Service) bool {
+	return s != nil && s.Stateful == nil && (s.Policy.Type == statestore.Geo || s.Policy.Type == statestore.Latency ||
+		s.Policy.Affinity != statestore.NoAffinity || len(s.Residency) > 0)
+}
+
+// routedAnew reports whether the service draws other answers from the same rotation.
+func routedAnew(was, is *statestore.Service) bool {
+	if was == nil || is == nil {
+		return false
+	}
+	routing := func(s *statestore.Service) any {
+		// Order and weights are in the rotation itself.
+		return []any{
+			s.Policy.Type, s.Policy.Affinity, s.Policy.Map, s.Policy.Spillover, s.Policy.Sticky, s.Residency, s.Answer,
+		}
+	}
+	return !sameText(routing(was), routing(is))
+}
+
+// movedPercent returns the part of the clients that get another cluster.
+func movedPercent(before, after []ClusterShare) float64 {
+	moved := 0.0
+	for _, s := range before {
+		moved += max(0, s.Percent-percentOf(after, s.Cluster))
+	}
+	return moved
+}
+
+// overloadPercent is how far above its part of all capacity a cluster may be pushed
+// before the impact says so. Failover always means some more.
+const overloadPercent = 150
+
+// overloads returns a warning for each cluster that the change pushes beyond its part
+// of the capacity. What all clusters together can take is what the clients need:
+// nothing else is known of them.
+func (v view) overloads(service string, im Impact) []string {
+	need := 0
+	for _, c := range v.spec.Candidates(service) {
+		if v.spec.Clusters[c].Capacity == 0 {
+			return nil // nobody said what they can take
+		}
+		need += v.spec.Clusters[c].Capacity
+	}
+	if ByClient(v.spec.Services[service]) {
+		return v.shortage(service, im, need)
+	}
+	var warnings []string
+	for _, s := range im.After {
+		if s.Percent <= percentOf(im.Before, s.Cluster) {
+			continue
+		}
+		can, _ := v.capacity(s.Cluster)
+		declared := v.spec.Clusters[s.Cluster].Capacity
+		load := s.Percent * float64(need)
+		switch {
+		case can == 0:
+			warnings = append(warnings, fmt.Sprintf("%s would take %.0f%% of the clients and reports no capacity left", s.Cluster, s.Percent))
+		case load/float64(can) <= overloadPercent:
+		case can < declared:
+			warnings = append(warnings, fmt.Sprintf("%s would be at %.0f%% of its capacity (it reports %d of %d)", s.Cluster, load/float64(can), can, declared))
+		default:
+			warnings = append(warnings, fmt.Sprintf("%s would be at %.0f%% of its capacity", s.Cluster, load/float64(can)))
+		}
+	}
+	return warnings
+}
+
+// shortage says how much of the capacity is left, for a service of which nobody can
+// tell from weights which cluster its clients move to.
+func (v view) shortage(service string, im Impact, need int) []string {
+	left := 0
+	var names []string
+	for _, s := range im.After {
+		can, _ := v.capacity(s.Cluster)
+		left += can
+		names = append(names, s.Cluster)
+	}
+	if len(im.After) >= len(im.Before) || left > 0 && need*100/left <= overloadPercent {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s would be left with %d of %d of the capacity", strings.Join(names, ", "), left, need)}
+}
+
+func percentOf(shares []ClusterShare, cluster string) float64 {
+	for _, s := range shares {
+		if s.Cluster == cluster {
+			return s.Percent
+		}
+	}
+	return 0
+}
+
+// Shares returns the part of the service's answers that each cluster of its
+// rotation has, in pool order. The family that most clients ask is shown: IPv4
+// where there is one. A nil service has no shares. Of a service that answers by
+// client they are the parts of the weight.
+func Shares(svc *statestore.Service, v4, v6 statestore.Pool) []ClusterShare {
+	pool := v4
+	if len(pool.Shares) == 0 {
+		pool = v6
+	}
+	out := make([]ClusterShare, 0, len(pool.Shares))
+	if svc == nil {
+		return out
+	}
+	total := 0
+	for _, s := range pool.Shares {
+		total += s.Weight
+	}
+	rest := 100.0
+	for i, s := range pool.Shares {
+		share := ClusterShare{Cluster: s.Cluster}
+		switch {
+		case svc.Policy.Type == statestore.Failover && i == len(pool.Shares)-1:
+			share.Percent = rest // it has nobody to pass clients on to
+		case svc.Policy.Type == statestore.Failover:
+			share.Percent = rest * float64(100-s.Spill) / 100 // the first in the order alone, but for what it passes on
+			rest -= share.Percent
+		case total > 0:
+			share.Percent = 100 * float64(s.Weight) / float64(total)
+		}
+		out = append(out, share)
+	}
+	return out
+}

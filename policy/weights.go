@@ -1,0 +1,102 @@
+package policy
+
+import (
+	"math"
+
+	"github.com/quorate/quorate/statestore"
+)
+
+// weights returns each candidate's weight: 1 under failover, where order decides,
+// else the declared weights, else what the clusters can take if every candidate
+// says it: what it reported last, else its declared capacity. A service's override
+// of a cluster's weight beats them all.
+func (v view) weights(service string, candidates []string) map[string]int {
+	svc := v.spec.Services[service]
+	w := make(map[string]int, len(candidates))
+	own := func(c string) *int {
+		if o := svc.Overrides[c]; o != nil && svc.Policy.Type != statestore.Failover {
+			return o.Weight
+		}
+		return nil
+	}
+	byCapacity := svc.Policy.Type != statestore.Failover && svc.Policy.Weights == nil
+	for _, c := range candidates {
+		_, said := v.capacity(c)
+		byCapacity = byCapacity && (said || own(c) != nil)
+	}
+	for _, c := range candidates {
+		switch {
+		case own(c) != nil:
+			w[c] = *own(c)
+		case svc.Policy.Type != statestore.Failover && svc.Policy.Weights != nil:
+			w[c] = svc.Policy.Weights[c]
+		case byCapacity:
+			w[c], _ = v.capacity(c)
+		default:
+			w[c] = 1
+		}
+	}
+	return w
+}
+
+// reported returns what the cluster said last that it can take, and whether there
+// is a fresh report.
+func (v view) reported(cluster string) (int, bool) {
+	c, cs := v.spec.Clusters[cluster], v.st.Clusters[cluster]
+	if c == nil || c.CapacityFrom == nil || cs == nil || cs.Reported == nil {
+		return 0, false
+	}
+	return cs.Reported.Capacity, true
+}
+
+// capacity returns what the cluster can take: what it reports, else what is
+// declared. It is false for a cluster of which neither is known.
+func (v view) capacity(cluster string) (int, bool) {
+	if n, ok := v.reported(cluster); ok {
+		return n, true
+	}
+	c := v.spec.Clusters[cluster]
+	if c == nil {
+		return 0, false
+	}
+	return c.Capacity, c.Capacity > 0
+}
+
+// all is the percentage that a cluster with nothing left passes on.
+const all = 100
+
+// spill fills in which part of each cluster's clients go on to the next one, since
+// the cluster reports less than spillover.at of its capacity left. When every
+// cluster would pass on everybody, none passes on any: there is no next one.
+func (v view) spill(service string, shares []statestore.Share) []statestore.Share {
+	s := v.spec.Services[service].Policy.Spillover
+	if s == nil || s.At <= 0 {
+		return shares
+	}
+	full := true
+	for i := range shares {
+		shares[i].Spill = v.spilled(shares[i].Cluster, s.At)
+		full = full && shares[i].Spill == all
+	}
+	if full {
+		for i := range shares {
+			shares[i].Spill = 0
+		}
+	}
+	return shares
+}
+
+// spilled returns the percentage of its clients that the cluster passes on: none
+// at the threshold, and all when it has nothing left.
+func (v view) spilled(cluster string, at float64) int {
+	reported, ok := v.reported(cluster)
+	c := v.spec.Clusters[cluster]
+	if !ok || c.Capacity <= 0 {
+		return 0
+	}
+	left := float64(reported) / float64(c.Capacity)
+	if left >= at {
+		return 0
+	}
+	return int(math.Round(all * (1 - left/at)))
+}
