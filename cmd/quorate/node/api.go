@@ -34,6 +34,7 @@ func (n *Node) apiConfig() api.Config {
 		Table:         n.tables.table.Load,
 		Decode:        decodeSpec,
 		Call:          n.raft.Call,
+		Probe:         n.probeNow,
 		Acknowledged:  n.control.Acknowledged,
 		MintJoinToken: n.mintJoinToken,
 		RemoveMember:  n.removeMember,
