@@ -2,7 +2,6 @@ package probe
 
 import (
 	"container/heap"
-	"slices"
 	"time"
 
 	"github.com/quorate/quorate/health"
@@ -18,7 +17,7 @@ func (l *loop) adopt(plan Plan, now time.Time) {
 		if s == nil {
 			s = l.newState(p, now)
 		}
-		s.probe.Names, s.targets, s.keys = p.Names, nil, nil
+		s.probe.Names, s.targets, s.series = p.Names, nil, nil
 		l.probes[p.ID] = s
 	}
 	for id, s := range old {
@@ -26,15 +25,15 @@ func (l *loop) adopt(plan Plan, now time.Time) {
 			l.drop(s)
 		}
 	}
+	l.pace.adopt(l.probes)
 	l.adoptTargets(plan, now)
-	l.adoptSeries()
 	l.p.adopted(plan, l.probes)
 	l.recomputeAll(now)
 }
 
 // newState returns the state of a probe that has never run, in the heap.
 func (l *loop) newState(p Probe, now time.Time) *probeState {
-	s := &probeState{probe: p, at: -1, h: hysteresis{fall: p.Check.Fall, rise: p.Check.Rise}}
+	s := &probeState{probe: p, at: -1, samples: &ring{}, h: hysteresis{fall: p.Check.Fall, rise: p.Check.Rise}}
 	s.phase = phaseOf(l.p.cfg.Node, p.ID, p.Check.Interval)
 	c, err := l.p.newChecker(p.Check, p.Endpoint)
 	if err != nil {
@@ -52,7 +51,7 @@ func (l *loop) newState(p Probe, now time.Time) *probeState {
 
 // drop ends a probe that is no longer in the plan.
 func (l *loop) drop(s *probeState) {
-	s.gone = true
+	s.gone, s.waiting = true, false
 	delete(l.held, s)
 	if s.at >= 0 {
 		heap.Remove(&l.heap, s.at)
@@ -65,101 +64,90 @@ func (l *loop) drop(s *probeState) {
 	}
 }
 
-// adoptTargets links targets, probes and clusters anew.
+// adoptTargets links targets, probes, clusters and series anew.
 func (l *loop) adoptTargets(plan Plan, now time.Time) {
 	oldTargets, oldClusters := l.targets, l.clusters
 	l.targets = make(map[health.Target]*targetState, len(plan.Targets))
 	l.clusters = map[string]*clusterState{}
 	l.places = map[placeKey][]*targetState{}
+	l.fresh = nil
 	for _, tp := range plan.Targets {
-		t := &targetState{plan: tp, vote: health.Vote{Since: now.Round(0).UTC()}}
+		t := &targetState{plan: tp, at: -1, vote: health.Vote{Since: now.Round(0).UTC()}}
 		if was := oldTargets[tp.Target]; was != nil {
 			t.vote = was.vote
 		} else {
 			l.changed[tp.Target] = &t.vote
 		}
 		l.targets[tp.Target] = t
-		place := placeKey{tp.Target.Service, tp.Target.Cluster}
-		l.places[place] = append(l.places[place], t)
-		c := l.clusters[tp.Target.Cluster]
-		if c == nil {
-			c = &clusterState{probes: map[*probeState]struct{}{}}
+		at := placeKey{tp.Target.Service, tp.Target.Cluster}
+		l.places[at] = append(l.places[at], t)
+		if t.cluster = l.clusters[tp.Target.Cluster]; t.cluster == nil {
+			t.cluster = &clusterState{probes: map[*probeState]struct{}{}}
 			if was := oldClusters[tp.Target.Cluster]; was != nil {
-				c.alive = was.alive
+				t.cluster.alive = was.alive
 			}
-			l.clusters[tp.Target.Cluster] = c
+			l.clusters[tp.Target.Cluster] = t.cluster
 		}
-		link := func(needs []Need) []*probeState {
-			var out []*probeState
-			for _, n := range needs {
-				s := l.probes[n.Probe]
-				out = append(out, s)
-				c.probes[s] = struct{}{}
-				if !slices.Contains(s.targets, t) {
-					s.targets = append(s.targets, t)
-				}
-				if k := keyOf(tp.Target); !slices.Contains(s.keys, k) {
-					s.keys = append(s.keys, k)
-				}
-			}
-			return out
-		}
-		t.all, t.any = link(tp.All), link(tp.Any)
+		t.all, t.any = l.link(t, tp.All), l.link(t, tp.Any)
 	}
 	for target := range oldTargets {
 		if l.targets[target] == nil {
 			l.changed[target] = nil
 		}
 	}
+	l.adoptSeries()
+}
+
+// link makes t known to the probes it needs.
+func (l *loop) link(t *targetState, needs []Need) []*probeState {
+	var out []*probeState
+	for _, n := range needs {
+		s := l.probes[n.Probe]
+		out = append(out, s)
+		t.cluster.probes[s] = struct{}{}
+		// Targets are linked one after the other, so the last one tells.
+		if k := len(s.targets); k == 0 || s.targets[k-1] != t {
+			s.targets = append(s.targets, t)
+		}
+	}
+	return out
 }
 
 // adoptSeries makes the metrics follow the targets.
 func (l *loop) adoptSeries() {
-	old := l.series
-	l.series = map[seriesKey]struct{}{}
-	for target := range l.targets {
-		k := keyOf(target)
-		l.series[k] = struct{}{}
-		if _, ok := old[k]; !ok {
-			l.p.metrics.add(k)
+	keyed, places := l.p.metrics.adopt(l.targets)
+	for target, t := range l.targets {
+		t.place = places[placeKey{target.Service, target.Cluster}]
+	}
+	for _, s := range l.probes {
+		seen := map[*series]bool{}
+		for _, t := range s.targets {
+			if k := keyed[keyOf(t.plan.Target)]; !seen[k] {
+				seen[k] = true
+				s.series = append(s.series, k)
+			}
 		}
 	}
-	for k := range old {
-		if _, ok := l.series[k]; ok {
-			continue
-		}
-		l.p.metrics.remove(k)
-		if place := (placeKey{k.service, k.cluster}); l.places[place] == nil {
-			l.p.metrics.removePlace(place)
-		}
-	}
-	for place := range l.places {
-		l.showVotes(place)
+	for at, targets := range l.places {
+		places[at].setVotes(targets)
 	}
 }
 
 // showExpiry shows the earliest certificate expiry of every place s belongs to.
 func (l *loop) showExpiry(s *probeState) {
-	for _, k := range s.keys {
+	for _, t := range s.targets {
 		var first time.Time
-		for _, t := range l.places[placeKey{k.service, k.cluster}] {
-			for _, o := range slices.Concat(t.all, t.any) {
-				if e := o.certExpiry; !e.IsZero() && (first.IsZero() || e.Before(first)) {
-					first = e
+		for _, other := range l.places[t.place.key] {
+			for _, needs := range [][]*probeState{other.all, other.any} {
+				for _, o := range needs {
+					if e := o.certExpiry; !e.IsZero() && (first.IsZero() || e.Before(first)) {
+						first = e
+					}
 				}
 			}
 		}
-		l.p.metrics.certExpiry.WithLabelValues(k.service, k.cluster).Set(float64(first.Unix()))
+		t.place.expiry.Store(first.Unix())
 	}
-}
-
-// showVotes shows the votes on the endpoints of a place.
-func (l *loop) showVotes(place placeKey) {
-	counts := map[health.Side]int{}
-	for _, t := range l.places[place] {
-		counts[t.vote.Side]++
-	}
-	l.p.metrics.setVotes(place, counts)
 }
 
 // recomputeAll computes every vote.
@@ -179,25 +167,39 @@ func (l *loop) recompute(targets []*targetState, now time.Time) {
 // of an unchanged up or down stays what turned it, since every change is an
 // entry in the replicated log.
 func (l *loop) recomputeOne(t *targetState, now time.Time) {
-	o := opinion{health.Unknown, ReasonBlind}
+	o, degraded := opinion{health.Unknown, ReasonBlind}, ""
 	if !l.blind {
+		var until time.Time // the first of the opinions to grow stale
 		l.opinions = l.opinions[:0]
+		note := func(s *probeState, staleAfter time.Duration) {
+			o, holds := s.opinionOf(staleAfter, now)
+			l.opinions = append(l.opinions, o)
+			if !holds.IsZero() && (until.IsZero() || holds.Before(until)) {
+				until = holds
+			}
+		}
 		for i, s := range t.all {
-			l.opinions = append(l.opinions, s.opinionOf(t.plan.All[i].StaleAfter, now))
+			note(s, t.plan.All[i].StaleAfter)
 		}
 		for i, s := range t.any {
-			l.opinions = append(l.opinions, s.opinionOf(t.plan.Any[i].StaleAfter, now))
+			note(s, t.plan.Any[i].StaleAfter)
 		}
-		o = combine(l.opinions[:len(t.all)], l.opinions[len(t.all):])
+		anyOf := l.opinions[len(t.all):]
+		if o = combine(l.opinions[:len(t.all)], anyOf); o.side == health.Up {
+			degraded = t.degradedOf(anyOf)
+		}
+		l.lookAgain(t, until)
 	}
 	switch {
 	case o.side != t.vote.Side:
-		t.vote = health.Vote{Side: o.side, Reason: string(o.reason), Since: now.Round(0).UTC()}
+		t.vote = health.Vote{Side: o.side, Reason: string(o.reason), Since: now.Round(0).UTC(), Degraded: degraded}
 	case o.side == health.Unknown && string(o.reason) != t.vote.Reason:
 		t.vote.Reason = string(o.reason)
+	case degraded != t.vote.Degraded:
+		t.vote.Degraded = degraded
 	default:
 		return
 	}
 	l.changed[t.plan.Target] = &t.vote
-	l.showVotes(placeKey{t.plan.Target.Service, t.plan.Target.Cluster})
+	t.place.setVotes(l.places[t.place.key])
 }

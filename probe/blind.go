@@ -75,7 +75,7 @@ func (l *loop) noteReach(s *probeState, reached bool, now time.Time) {
 		return
 	}
 	for _, t := range s.targets {
-		l.clusters[t.plan.Target.Cluster].alive = now
+		t.cluster.alive = now
 	}
 	l.isolated = time.Time{}
 }

@@ -77,3 +77,31 @@ func (h *hysteresis) opinion() (health.Side, Reason) {
 	}
 	return health.Unknown, h.why
 }
+
+// degradation turns the warnings of good results into a state: as many in a row as
+// turn a probe down make it degraded, as many without as turn it up end that.
+type degradation struct {
+	is   string // one of the values of Result.Degraded
+	next string // what the run is of
+	run  int    // consecutive good results that say something else
+}
+
+// add takes what a good result warns of.
+func (d *degradation) add(why string, fall, rise int) {
+	if why == d.is {
+		d.run = 0
+		return
+	}
+	if d.run > 0 && (why == "") != (d.next == "") {
+		d.run = 0
+	}
+	d.next = why
+	d.run++
+	enough := fall
+	if why == "" {
+		enough = rise
+	}
+	if d.run >= max(enough, 1) {
+		d.is, d.run = why, 0
+	}
+}

@@ -1,6 +1,10 @@
 package probe
 
 import (
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,78 +27,158 @@ func keyOf(t health.Target) seriesKey {
 // placeKey labels what is not told apart by family.
 type placeKey struct{ service, cluster string }
 
-// metrics are this package's series. Those of a target that is gone are deleted.
-type metrics struct {
-	results    *prometheus.CounterVec
-	duration   *prometheus.HistogramVec
-	completed  *prometheus.GaugeVec
-	certExpiry *prometheus.GaugeVec
-	vote       *prometheus.GaugeVec
+// durationBuckets are the upper bounds of the duration histogram, in seconds.
+var durationBuckets = [...]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+
+// series are the counts of one key. The loop writes, a scrape reads.
+type series struct {
+	key       seriesKey
+	results   [len(resultReasons)]atomic.Uint64
+	buckets   [len(durationBuckets)]atomic.Uint64 // of durations up to that bound and above the one before
+	count     atomic.Uint64
+	took      atomic.Int64 // sum, in nanoseconds
+	completed atomic.Int64 // milliseconds of the wall clock; zero: never
 }
 
-// newMetrics registers the series with reg; nil registers none.
-func newMetrics(reg prometheus.Registerer) *metrics {
-	m := &metrics{
-		results: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "quorate_probe_results_total", Help: "Completed probes by how they ended.",
-		}, []string{"service", "cluster", "family", "result"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "quorate_probe_duration_seconds", Help: "How long completed probes took.",
-			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
-		}, []string{"service", "cluster", "family"}),
-		completed: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "quorate_probe_last_completed_timestamp_seconds", Help: "When a probe last completed, good or bad.",
-		}, []string{"service", "cluster", "family"}),
-		certExpiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "quorate_probe_cert_expiry_timestamp_seconds", Help: "When the first certificate seen by the probes expires.",
-		}, []string{"service", "cluster"}),
-		vote: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "quorate_vote", Help: "1 if this node's own vote on some endpoint of the cluster is the state.",
-		}, []string{"service", "cluster", "state"}),
+// observe counts one completed probe.
+func (s *series) observe(reason uint8, took time.Duration, at time.Time) {
+	s.results[reason].Add(1)
+	seconds := took.Seconds()
+	for i, bound := range durationBuckets {
+		if seconds <= bound {
+			s.buckets[i].Add(1)
+			break
+		}
 	}
-	if reg != nil {
-		reg.MustRegister(m.results, m.duration, m.completed, m.certExpiry, m.vote)
-	}
-	return m
+	s.took.Add(int64(took))
+	s.count.Add(1)
+	s.completed.Store(at.UnixMilli())
 }
 
-// add makes the series of key exist at zero; timestamps wait for a value.
-func (m *metrics) add(k seriesKey) {
-	for _, r := range resultReasons {
-		m.results.WithLabelValues(k.service, k.cluster, k.family, string(r))
-	}
-	m.duration.WithLabelValues(k.service, k.cluster, k.family)
-}
-
-// remove deletes the series of key.
-func (m *metrics) remove(k seriesKey) {
-	for _, r := range resultReasons {
-		m.results.DeleteLabelValues(k.service, k.cluster, k.family, string(r))
-	}
-	m.duration.DeleteLabelValues(k.service, k.cluster, k.family)
-	m.completed.DeleteLabelValues(k.service, k.cluster, k.family)
-}
-
-// removePlace deletes the series of a service at a cluster.
-func (m *metrics) removePlace(k placeKey) {
-	m.certExpiry.DeleteLabelValues(k.service, k.cluster)
-	for _, side := range sides {
-		m.vote.DeleteLabelValues(k.service, k.cluster, side.String())
-	}
-}
-
-// observe counts one completed probe under key.
-func (m *metrics) observe(k seriesKey, reason Reason, took time.Duration, at time.Time) {
-	m.results.WithLabelValues(k.service, k.cluster, k.family, string(reason)).Inc()
-	m.duration.WithLabelValues(k.service, k.cluster, k.family).Observe(took.Seconds())
-	m.completed.WithLabelValues(k.service, k.cluster, k.family).Set(float64(at.UnixMilli()) / 1e3)
+// place are the gauges of one service at one cluster.
+type place struct {
+	key    placeKey
+	votes  atomic.Uint32 // bit i: some endpoint is on sides[i]
+	expiry atomic.Int64  // seconds of the first certificate's end; zero: none was seen
 }
 
 var sides = [...]health.Side{health.Up, health.Down, health.Unknown}
 
-// setVotes shows which sides the endpoints of a place are on.
-func (m *metrics) setVotes(k placeKey, counts map[health.Side]int) {
-	for _, side := range sides {
-		m.vote.WithLabelValues(k.service, k.cluster, side.String()).Set(float64(min(counts[side], 1)))
+// setVotes shows which sides the endpoints of the place are on.
+func (p *place) setVotes(targets []*targetState) {
+	var bits uint32
+	for _, t := range targets {
+		bits |= 1 << slices.Index(sides[:], t.vote.Side)
+	}
+	p.votes.Store(bits)
+}
+
+// metrics are this package's series. It is a collector of its own: a vector would
+// need kilobytes for each service at each cluster. What is gone is not collected.
+type metrics struct {
+	results, duration, completed, certExpiry, vote *prometheus.Desc
+
+	backlog prometheus.Gauge
+	late    prometheus.Gauge
+
+	mu     sync.Mutex // guards what follows, not what it points to
+	series map[seriesKey]*series
+	places map[placeKey]*place
+}
+
+// newMetrics registers the series with reg; nil registers none.
+func newMetrics(reg prometheus.Registerer) *metrics {
+	perKey := []string{"service", "cluster", "family"}
+	m := &metrics{
+		results: prometheus.NewDesc("quorate_probe_results_total",
+			"Completed probes by how they ended.", append(perKey, "result"), nil),
+		duration: prometheus.NewDesc("quorate_probe_duration_seconds",
+			"How long completed probes took.", perKey, nil),
+		completed: prometheus.NewDesc("quorate_probe_last_completed_timestamp_seconds",
+			"When a probe last completed, good or bad.", perKey, nil),
+		certExpiry: prometheus.NewDesc("quorate_probe_cert_expiry_timestamp_seconds",
+			"When the first certificate seen by the probes expires.", []string{"service", "cluster"}, nil),
+		vote: prometheus.NewDesc("quorate_vote",
+			"1 if this node's own vote on some endpoint of the cluster is the state.", []string{"service", "cluster", "state"}, nil),
+		backlog: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "quorate_probe_backlog", Help: "Probes that are due and wait for max_concurrency or for the pace of rechecks.",
+		}),
+		late: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "quorate_probe_late_seconds", Help: "How late the longest waiting probe is.",
+		}),
+	}
+	if reg != nil {
+		reg.MustRegister(m, m.backlog, m.late)
+	}
+	return m
+}
+
+// adopt makes the series those of the targets. What stays keeps its counts.
+func (m *metrics) adopt(targets map[health.Target]*targetState) (map[seriesKey]*series, map[placeKey]*place) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	oldSeries, oldPlaces := m.series, m.places
+	m.series, m.places = map[seriesKey]*series{}, map[placeKey]*place{}
+	for t := range targets {
+		k := keyOf(t)
+		if m.series[k] == nil {
+			if m.series[k] = oldSeries[k]; m.series[k] == nil {
+				m.series[k] = &series{key: k}
+			}
+		}
+		at := placeKey{t.Service, t.Cluster}
+		if m.places[at] == nil {
+			if m.places[at] = oldPlaces[at]; m.places[at] == nil {
+				m.places[at] = &place{key: at}
+			}
+		}
+	}
+	return m.series, m.places
+}
+
+// Describe sends what may be collected; see prometheus.Collector.
+func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{m.results, m.duration, m.completed, m.certExpiry, m.vote} {
+		ch <- d
+	}
+}
+
+// Collect sends what counts now. Counters exist at zero from the start; timestamps
+// wait for a value.
+func (m *metrics) Collect(ch chan<- prometheus.Metric) {
+	m.mu.Lock()
+	keyed, places := slices.Collect(maps.Values(m.series)), slices.Collect(maps.Values(m.places))
+	m.mu.Unlock()
+	for _, s := range keyed {
+		m.collectSeries(ch, s)
+	}
+	for _, p := range places {
+		bits := p.votes.Load()
+		for i, side := range sides {
+			ch <- prometheus.MustNewConstMetric(m.vote, prometheus.GaugeValue, float64(bits>>i&1), p.key.service, p.key.cluster, side.String())
+		}
+		if at := p.expiry.Load(); at != 0 {
+			ch <- prometheus.MustNewConstMetric(m.certExpiry, prometheus.GaugeValue, float64(at), p.key.service, p.key.cluster)
+		}
+	}
+}
+
+func (m *metrics) collectSeries(ch chan<- prometheus.Metric, s *series) {
+	k := s.key
+	for i, reason := range resultReasons {
+		ch <- prometheus.MustNewConstMetric(m.results, prometheus.CounterValue, float64(s.results[i].Load()),
+			k.service, k.cluster, k.family, string(reason))
+	}
+	count := s.count.Load() // first, so that no bucket has less than its part of it
+	buckets, below := make(map[float64]uint64, len(durationBuckets)), uint64(0)
+	for i, bound := range durationBuckets {
+		below = min(below+s.buckets[i].Load(), count)
+		buckets[bound] = below
+	}
+	ch <- prometheus.MustNewConstHistogram(m.duration, count, time.Duration(s.took.Load()).Seconds(), buckets,
+		k.service, k.cluster, k.family)
+	if at := s.completed.Load(); at != 0 {
+		ch <- prometheus.MustNewConstMetric(m.completed, prometheus.GaugeValue, float64(at)/1e3,
+			k.service, k.cluster, k.family)
 	}
 }

@@ -90,10 +90,7 @@ func BuildPlan(inputs []TargetChecks) Plan {
 					p = &Probe{ID: id, Check: c, Endpoint: in.Target.Endpoint}
 					probes[id] = p
 				}
-				name := Name{in.Target, c.Name}
-				if !slices.Contains(p.Names, name) {
-					p.Names = append(p.Names, name)
-				}
+				p.Names = append(p.Names, Name{in.Target, c.Name})
 				out = append(out, Need{id, c.Name, cmp.Or(c.StaleAfter, staleIntervals*c.Interval)})
 			}
 			return out
@@ -104,6 +101,7 @@ func BuildPlan(inputs []TargetChecks) Plan {
 		slices.SortFunc(p.Names, func(a, b Name) int {
 			return cmp.Or(health.CompareTargets(a.Target, b.Target), strings.Compare(a.Check, b.Check))
 		})
+		p.Names = slices.Compact(p.Names)
 		plan.Probes = append(plan.Probes, *p)
 	}
 	slices.SortFunc(plan.Probes, func(a, b Probe) int { return strings.Compare(string(a.ID), string(b.ID)) })

@@ -76,7 +76,8 @@ type Prober struct {
 	targets map[health.Target]TargetPlan // of the plan that runs
 	samples map[ProbeID]*ring
 	votes   map[health.Target]health.Vote
-	changed chan struct{} // closed and replaced when votes change
+	shown   map[health.Target]health.Vote // a copy of votes that never changes; nil: none was asked for since they did
+	changed chan struct{}                 // closed and replaced when votes change
 	status  Status
 }
 
@@ -157,20 +158,18 @@ func (p *Prober) adopted(plan Plan, probes map[ProbeID]*probeState) {
 	defer p.mu.Unlock()
 	p.targets = targets
 	samples := make(map[ProbeID]*ring, len(probes))
-	for id := range probes {
-		samples[id] = cmp.Or(p.samples[id], &ring{})
+	for id, s := range probes {
+		samples[id] = s.samples
 	}
 	p.samples = samples
 	p.rtt.keep(plan)
 }
 
 // keep remembers a result for people.
-func (p *Prober) keep(id ProbeID, res Result) {
+func (p *Prober) keep(samples *ring, res Result, reason uint8) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r := p.samples[id]; r != nil {
-		r.add(res)
-	}
+	samples.add(res, reason)
 }
 
 // publish makes the loop's votes and status visible.
@@ -179,6 +178,7 @@ func (l *loop) publish(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.status.Probes, p.status.Running = len(l.probes), l.running
+	p.status.Backlog, p.status.Late = l.waiting, l.late
 	if l.blind != p.status.Blind || l.stalled != p.status.Stalled {
 		p.status.Blind, p.status.Stalled, p.status.Since = l.blind, l.stalled, now.Round(0).UTC()
 		switch {
@@ -201,15 +201,20 @@ func (l *loop) publish(now time.Time) {
 		p.votes[t] = *v
 	}
 	clear(l.changed)
+	p.shown = nil
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
 
-// Votes returns a copy of the current votes, one for every target of the plan.
+// Votes returns the current votes, one for every target of the plan. The map is
+// shared and never changes: who wants to change it makes a copy.
 func (p *Prober) Votes() map[health.Target]health.Vote {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return maps.Clone(p.votes)
+	if p.shown == nil {
+		p.shown = maps.Clone(p.votes)
+	}
+	return p.shown
 }
 
 // Changed returns a channel that is closed at the next change of a vote. Take it
@@ -246,6 +251,9 @@ type Status struct {
 	Reason  string    // for people, of the latest change; empty when well
 	Probes  int
 	Running int
+
+	Backlog int           // probes that are due and wait, for MaxConcurrency or for the pace of rechecks
+	Late    time.Duration // how late the oldest of them is
 }
 
 // Status says what this observer thinks of itself.

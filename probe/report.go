@@ -38,7 +38,7 @@ type Sink interface {
 
 // Votes is where a Reporter reads this observer's votes; a Prober is one.
 type Votes interface {
-	// Votes returns a copy of the current votes.
+	// Votes returns the current votes, in a map that never changes.
 	Votes() map[health.Target]health.Vote
 	// Changed returns a channel that is closed at the next change of votes.
 	Changed() <-chan struct{}
@@ -106,6 +106,7 @@ func (r *Reporter) Run(ctx context.Context) error {
 		r: r, ctx: ctx,
 		acked:   map[health.Target]health.Vote{},
 		full:    true, // what an earlier life of this node reported is not known
+		dirty:   true,
 		backoff: retryMin,
 		replies: make(chan reply, 2), // one batch and one heartbeat at most
 	}
@@ -126,6 +127,7 @@ func (r *Reporter) Run(ctx context.Context) error {
 			s.offer(true)
 		case <-changed:
 			changed = r.cfg.Votes.Changed()
+			s.dirty = true
 			s.offer(false)
 		case <-retry.C:
 			s.waiting = false

@@ -33,11 +33,18 @@ type probeState struct {
 	checker checker // nil: the check cannot be made, see unmeasured
 	h       hysteresis
 	targets []*targetState
-	keys    []seriesKey
+	series  []*series
+	host    *host
+	samples *ring         // guarded by Prober.mu
 	phase   time.Duration // of its start within the interval
 
 	due     time.Time
-	at      int // in the heap, -1: not
+	at      int       // in the heap, -1: not
+	recheck bool      // due is a recheck, not a regular start
+	waiting bool      // for the pace, since wanted; due is its regular start
+	queued  bool      // in pace.extras, waiting or not
+	wanted  time.Time // of a recheck that waits
+
 	running bool
 	cancel  context.CancelFunc // of the run under way
 	gone    bool               // no longer in the plan
@@ -46,14 +53,20 @@ type probeState struct {
 	unmeasured Reason    // not empty: the last run failed for a reason of this node
 	failing    bool      // the last run reached nobody
 	certExpiry time.Time
+	degraded   degradation
 }
 
 // targetState is one target as the loop sees it.
 type targetState struct {
-	plan TargetPlan
-	all  []*probeState // in the order of plan.All
-	any  []*probeState
-	vote health.Vote
+	plan    TargetPlan
+	cluster *clusterState
+	place   *place
+	all     []*probeState // in the order of plan.All
+	any     []*probeState
+	vote    health.Vote
+
+	fresh time.Time // after which the vote has to be looked at again
+	at    int       // in loop.fresh, -1: not
 }
 
 // clusterState is what tells a lost cluster from a lost network.
@@ -90,9 +103,10 @@ type loop struct {
 	targets  map[health.Target]*targetState
 	clusters map[string]*clusterState
 	places   map[placeKey][]*targetState
-	series   map[seriesKey]struct{}
 
 	heap    dueHeap
+	pace    pace
+	fresh   freshHeap
 	running int
 	wg      sync.WaitGroup
 	results chan finished
@@ -108,6 +122,8 @@ type loop struct {
 	boot    time.Duration
 	swept   time.Time
 	stalled bool
+	waiting int           // starts that were due at the last sweep
+	late    time.Duration // of the oldest of them
 
 	changed  map[health.Target]*health.Vote // to publish; nil: remove
 	opinions []opinion                      // scratch of recomputeOne
@@ -118,7 +134,6 @@ func newLoop(ctx context.Context, p *Prober) *loop {
 	l := &loop{
 		p: p, ctx: ctx, start: now, seen: now, swept: now,
 		probes:  map[ProbeID]*probeState{},
-		series:  map[seriesKey]struct{}{},
 		results: make(chan finished, p.cfg.MaxConcurrency), // so that no run waits for the loop
 		held:    map[*probeState]struct{}{},
 		changed: map[health.Target]*health.Vote{},
@@ -180,28 +195,18 @@ func (l *loop) stop() {
 // sleep returns how long nothing is due.
 func (l *loop) sleep(now time.Time) time.Duration {
 	next := l.swept.Add(beat)
-	if len(l.heap) > 0 && l.running < l.p.cfg.MaxConcurrency && l.heap[0].due.Before(next) {
-		next = l.heap[0].due
+	if l.running < l.p.cfg.MaxConcurrency {
+		if len(l.heap) > 0 && l.heap[0].due.Before(next) {
+			next = l.heap[0].due
+		}
+		if len(l.pace.extras) > 0 && l.pace.look.Before(next) {
+			next = l.pace.look
+		}
 	}
 	if len(l.p.cfg.Canaries) > 0 && !l.canary.running && l.canary.due.Before(next) {
 		next = l.canary.due
 	}
 	return max(next.Sub(now), 0)
-}
-
-// startDue starts what is due, oldest first, as far as there is room.
-func (l *loop) startDue(now time.Time) {
-	for len(l.heap) > 0 && l.running < l.p.cfg.MaxConcurrency && !l.heap[0].due.After(now) {
-		s := heap.Pop(&l.heap).(*probeState)
-		ctx, cancel := context.WithCancel(l.ctx)
-		s.running, s.cancel = true, cancel
-		l.running++
-		probe, c, epoch := s.probe, s.checker, l.epoch
-		l.wg.Go(func() {
-			defer cancel()
-			l.results <- finished{s, epoch, l.p.measure(ctx, probe, c)}
-		})
-	}
 }
 
 func (l *loop) startCanaries(now time.Time) {
@@ -231,14 +236,15 @@ func (l *loop) finish(f finished, now time.Time) {
 	if aside && l.isBlind() {
 		o.Reason = ReasonCanary
 	}
-	if !o.CertExpiry.IsZero() {
+	if !o.CertExpiry.IsZero() && !o.CertExpiry.Equal(s.certExpiry) {
 		s.certExpiry = o.CertExpiry
 		l.showExpiry(s)
 	}
-	for _, k := range s.keys {
-		l.p.metrics.observe(k, o.Reason, o.Took, time.Now())
+	reason := reasonIndex(o.Reason)
+	for _, k := range s.series {
+		k.observe(reason, o.Took, now)
 	}
-	l.p.keep(s.probe.ID, o.Result)
+	l.p.keep(s.samples, o.Result, reason)
 	l.p.rtt.add(s.probe.Endpoint, o.RTT)
 
 	if o.Reason == ReasonDenied && s.unmeasured != ReasonDenied {
@@ -252,16 +258,14 @@ func (l *loop) finish(f finished, now time.Time) {
 		s.completed = now
 		fresh := s.h.run == 0 || s.h.runOK
 		l.turn(s, s.h.add(o.OK, o.Reason, now), now)
+		if o.OK {
+			s.degraded.add(o.Degraded, s.h.fall, s.h.rise)
+		}
 		if !o.OK && fresh && s.h.run > 0 {
 			l.canary.ask(now) // by the time fall is reached we want to know
 		}
 	}
-	if !o.unmeasured && s.h.suspect() && !l.isBlind() {
-		s.due = now.Add(min(s.probe.Check.Recheck, s.probe.Check.Interval))
-	} else {
-		s.due = l.slot(s, now)
-	}
-	heap.Push(&l.heap, s)
+	l.schedule(s, !o.unmeasured && s.h.suspect() && !l.isBlind(), now)
 	if o.reached && len(l.held) > 0 {
 		l.retryHeld(now)
 	}
@@ -286,24 +290,27 @@ func phaseOf(node string, id ProbeID, interval time.Duration) time.Duration {
 	return time.Duration(binary.BigEndian.Uint64(h.Sum(nil)) % uint64(interval))
 }
 
-// turn gives s the side its run has reached. Down waits for evidence that this
-// node is not the sick party (G9).
-func (l *loop) turn(s *probeState, reached health.Side, now time.Time) {
+// turn gives s the side its run has reached and reports whether it did. Down waits
+// for evidence that this node is not the sick party (G9).
+func (l *loop) turn(s *probeState, reached health.Side, now time.Time) bool {
 	delete(l.held, s)
 	switch {
 	case reached == health.Up, reached == health.Down && l.believes(s):
 		s.h.turn(reached)
+		return true
 	case reached == health.Down:
 		l.held[s] = struct{}{}
 		l.canary.ask(now)
 	}
+	return false
 }
 
 // retryHeld looks again at the probes that wait for evidence.
 func (l *loop) retryHeld(now time.Time) {
 	for s := range l.held {
-		l.turn(s, s.h.reached(), now)
-		l.recompute(s.targets, now)
+		if l.turn(s, s.h.reached(), now) {
+			l.recompute(s.targets, now)
+		}
 	}
 }
 
@@ -327,8 +334,9 @@ func (l *loop) resume(gap time.Duration, now time.Time) {
 	l.doubt(ReasonStalled, now)
 	for _, s := range l.heap {
 		if s.due.Before(now) {
-			s.due = l.slot(s, now)
+			s.due, s.recheck = l.slot(s, now), false
 		}
+		s.waiting = false
 	}
 	heap.Init(&l.heap)
 	l.canary.ask(now)
@@ -340,6 +348,7 @@ func (l *loop) doubt(why Reason, now time.Time) {
 	clear(l.held)
 	for _, s := range l.probes {
 		s.h.doubt(why)
+		s.degraded.run = 0
 	}
 	l.recomputeAll(now)
 }
@@ -356,7 +365,10 @@ func (l *loop) sweep(now time.Time) {
 			l.stalled = l.stalled || !s.h.sure && s.h.why == ReasonStalled
 		}
 	}
-	l.recomputeAll(now)
+	l.recomputeStale(now)
+	l.waiting, l.late = l.backlog(now)
+	l.p.metrics.backlog.Set(float64(l.waiting))
+	l.p.metrics.late.Set(l.late.Seconds())
 }
 
 // withDefaults fills in what a plan left out and holds the lower bounds.

@@ -281,7 +281,7 @@ func TestARemovedTargetStopsAndLeavesNothing(t *testing.T) {
 		time.Sleep(25 * time.Second)
 		require.Contains(t, p.Votes(), gone)
 		require.Len(t, p.Samples(gone), 1)
-		require.NotZero(t, testutil.CollectAndCount(p.metrics.vote))
+		require.NotZero(t, testutil.CollectAndCount(p.metrics, "quorate_vote"))
 
 		for synctest.Wait(); w.count(&w.total) == 0; synctest.Wait() {
 			time.Sleep(100 * time.Millisecond)

@@ -2,7 +2,6 @@ package probe
 
 import (
 	"context"
-	"maps"
 	"sync"
 	"time"
 
@@ -21,6 +20,7 @@ type session struct {
 	lastSeq  uint64 // the highest this node has used or heard
 	nonce    uint64
 	full     bool      // the leader needs everything
+	dirty    bool      // votes may differ from acked
 	attempts []attempt // reports whose outcome is unknown, oldest first
 
 	batch    context.CancelFunc // cancels the batch under way; nil: none
@@ -54,14 +54,19 @@ type reply struct {
 // due, a heartbeat. A heartbeat says that the acknowledged votes still hold, so
 // none is sent while they do not.
 func (s *session) offer(beatDue bool) {
-	votes := s.r.cfg.Votes.Votes()
-	changes := diff(s.acked, votes)
+	if s.batch != nil || s.waiting && !beatDue {
+		return // nothing can be sent, so nothing need be compared
+	}
+	var votes, changes map[health.Target]health.Vote
+	if s.full || s.dirty {
+		votes = s.r.cfg.Votes.Votes()
+		changes = diff(s.acked, votes)
+		s.dirty = len(changes) > 0
+	}
 	switch {
 	case s.full || len(changes) > 0:
-		if s.batch == nil && (!s.waiting || beatDue) {
-			s.sendBatch(votes, changes)
-		}
-	case beatDue && s.batch == nil && s.beating == nil:
+		s.sendBatch(votes, changes)
+	case beatDue && s.beating == nil:
 		s.beatGen++
 		s.beating = s.send(Report{Seq: s.ackedSeq}, true, s.beatGen)
 	}
@@ -82,7 +87,7 @@ func (s *session) sendBatch(votes, changes map[health.Target]health.Vote) {
 		s.attempts = s.attempts[:0]
 	}
 	s.lastSeq++
-	s.attempts = append(s.attempts, attempt{s.lastSeq, s.full, maps.Clone(votes)})
+	s.attempts = append(s.attempts, attempt{s.lastSeq, s.full, votes})
 	if s.full {
 		s.transmit(s.lastSeq, diff(nil, votes))
 		return
@@ -184,7 +189,7 @@ func (s *session) settle(seq uint64) bool {
 		if a.seq != seq {
 			continue
 		}
-		s.acked, s.ackedSeq = a.votes, seq
+		s.acked, s.ackedSeq, s.dirty = a.votes, seq, true
 		if a.full {
 			s.full = false
 		}
@@ -195,7 +200,7 @@ func (s *session) settle(seq uint64) bool {
 }
 
 // diff returns what of votes a leader that knows known has to be told: changed
-// sides and the reasons of unknown ones. A target that was never voted on and
+// sides, the reasons of unknown ones and what degrades up ones. A target that was never voted on and
 // has nothing to say yet is left out.
 func diff(known, votes map[health.Target]health.Vote) map[health.Target]health.Vote {
 	out := map[health.Target]health.Vote{}
@@ -203,7 +208,7 @@ func diff(known, votes map[health.Target]health.Vote) map[health.Target]health.V
 		k, ok := known[t]
 		switch {
 		case !ok && v.Side == health.Unknown && v.Reason == "":
-		case !ok, k.Side != v.Side, v.Side == health.Unknown && k.Reason != v.Reason:
+		case !ok, k.Side != v.Side, v.Side == health.Unknown && k.Reason != v.Reason, k.Degraded != v.Degraded:
 			out[t] = v
 		}
 	}

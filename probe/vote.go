@@ -12,14 +12,15 @@ type opinion struct {
 	reason Reason
 }
 
-// opinionOf returns the probe's opinion for a target that calls it stale after d.
-func (s *probeState) opinionOf(d time.Duration, now time.Time) opinion {
+// opinionOf returns the probe's opinion for a target that calls it stale after d,
+// and until when it holds unless something happens; zero for ever.
+func (s *probeState) opinionOf(d time.Duration, now time.Time) (opinion, time.Time) {
 	side, reason := s.h.opinion()
 	if side == health.Unknown {
 		if s.unmeasured != "" {
 			reason = s.unmeasured
 		}
-		return opinion{side, reason}
+		return opinion{side, reason}, time.Time{}
 	}
 	// A bound that a healthy probe cannot keep would make its vote flap.
 	d = max(d, s.probe.Check.Interval+s.probe.Check.Timeout+beat)
@@ -28,9 +29,9 @@ func (s *probeState) opinionOf(d time.Duration, now time.Time) opinion {
 		if s.unmeasured != "" {
 			reason = s.unmeasured
 		}
-		return opinion{health.Unknown, reason}
+		return opinion{health.Unknown, reason}, time.Time{}
 	}
-	return opinion{side, reason}
+	return opinion{side, reason}, s.completed.Add(d)
 }
 
 // combine adds up what a target's checks say: down when any of all is down or
@@ -67,4 +68,25 @@ func combine(all, anyOf []opinion) opinion {
 		return group
 	}
 	return best
+}
+
+// degradedOf returns why a target that is up is not well: what the first of its
+// checks says, where of any the up ones count and one that is well is enough.
+func (t *targetState) degradedOf(anyOf []opinion) string {
+	for _, s := range t.all {
+		if s.degraded.is != "" {
+			return s.degraded.is
+		}
+	}
+	why := ""
+	for i, s := range t.any {
+		switch {
+		case anyOf[i].side != health.Up:
+		case s.degraded.is == "":
+			return ""
+		case why == "":
+			why = s.degraded.is
+		}
+	}
+	return why
 }
