@@ -108,21 +108,11 @@ func (s *Server) drain(ctx context.Context, in *drainInput) (*output[apitype.Act
 	if err != nil {
 		return nil, err
 	}
-	services := slices.Compact(slices.Sorted(slices.Values(req.Services)))
-	for i, name := range services {
-		if c.st.Spec.Services[name] == nil {
-			return nil, invalidField(fmt.Sprintf("/services/%d", i), "must be a service, is %q", name)
-		}
-		if err := allow(c.st, c.p, statestore.CanDrain, name); err != nil {
-			return nil, err
-		}
+	services, err := mayDrain(c, req.Services)
+	if err != nil {
+		return nil, err
 	}
-	if len(services) == 0 {
-		if err := allow(c.st, c.p, statestore.CanDrain, ""); err != nil {
-			return nil, err
-		}
-	}
-	if d, err := s.drainedAlready(ctx, c, in.Name, statestore.Drain{Services: services, Reason: req.Reason}, length); err != nil || d != nil {
+	if d, err := s.drainedAlready(ctx, c, []string{in.Name}, statestore.Drain{Services: services, Reason: req.Reason}, length); err != nil || d != nil {
 		if err != nil {
 			return nil, err
 		}
@@ -166,29 +156,45 @@ func (s *Server) drain(ctx context.Context, in *drainInput) (*output[apitype.Act
 }
 
 // drainedAlready returns the drain in force when the wanted one would change nothing
-// of it: without end, for the same services and reason. To give it an end anew is a
-// change, and so is another reason. It is asked of the leader, and a repeated
-// request is left to be answered as the first was.
-func (s *Server) drainedAlready(ctx context.Context, c *call, cluster string, want statestore.Drain, length time.Duration) (*statestore.Drain, error) {
-	same := func(st *statestore.State) *statestore.Drain {
-		if cs := st.Clusters[cluster]; cs != nil && cs.Drain != nil && length == 0 && cs.Drain.Until.IsZero() &&
-			cs.Drain.Reason == want.Reason && slices.Equal(cs.Drain.Services, want.Services) {
-			return cs.Drain
+// of any of the clusters: without end, for the same services and reason. To give it
+// an end anew is a change, and so is another reason.
+func (s *Server) drainedAlready(ctx context.Context, c *call, clusters []string, want statestore.Drain, length time.Duration) (*statestore.Drain, error) {
+	same := func(st *statestore.State) (drain *statestore.Drain) {
+		for _, cluster := range clusters {
+			cs := st.Clusters[cluster]
+			if cs == nil || cs.Drain == nil || length != 0 || !cs.Drain.Until.IsZero() ||
+				cs.Drain.Reason != want.Reason || !slices.Equal(cs.Drain.Services, want.Services) {
+				return nil
+			}
+			drain = cs.Drain
 		}
-		return nil
+		return drain
 	}
-	if same(c.st) == nil || !s.cfg.Quorum().HasQuorum {
+	if same(c.st) == nil {
 		return nil, nil
+	}
+	if current, err := s.current(ctx, c); err != nil || !current {
+		return nil, err
+	}
+	return same(c.st), nil
+}
+
+// current loads the state that the leader has now, and reports whether it could. It
+// cannot while there is none, and leaves a repeated request to be answered as the
+// first was: what is done instead says why.
+func (s *Server) current(ctx context.Context, c *call) (bool, error) {
+	if !s.cfg.Quorum().HasQuorum {
+		return false, nil
 	}
 	_, before, err := findRequest(c.st, c.p.User, c.key, c.key+"~"+c.bodySum)
 	if err != nil || before != nil {
-		return nil, err
+		return false, err
 	}
 	if s.readIndex(ctx) != nil {
-		return nil, nil // what is done instead says why there is no answer
+		return false, nil
 	}
 	s.loadState(c)
-	return same(c.st), nil
+	return true, nil
 }
 
 func forServices(services []string) string {

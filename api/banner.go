@@ -49,7 +49,10 @@ func (s *Server) banners(st *statestore.State, status apitype.Status) []apitype.
 	if st.Revision == 0 {
 		add("no-spec", "", "no spec yet: quorate apply -f spec.yaml")
 	}
-	for _, o := range lone(policy.Disagreements(st)) {
+	shown := func(d policy.Disagreement) bool {
+		return d.Target.Service == "" || slices.ContainsFunc(status.Services, func(svc apitype.ServiceSummary) bool { return svc.Name == d.Target.Service })
+	}
+	for _, o := range lone(policy.Disagreements(st), shown) {
 		add("lone-observer", "members/"+o.observer, "%s alone sees %s; outvoted, nothing moves", o.observer, strings.Join(o.sees, ", "))
 	}
 	for _, name := range sortedKeys(st.Members) {
@@ -81,6 +84,7 @@ func (s *Server) banners(st *statestore.State, status apitype.Status) []apitype.
 			add("drained", "clusters/"+name, "%s drained%s by %s: %s%s", name, what, d.By, d.Reason, until(d.Until))
 		}
 	}
+	s.placementBanners(st, status, add)
 	if at := nsChangedAt(st); !at.IsZero() && st.Now.Sub(at) < nsBannerFor {
 		add("ns-changed", "", "the name servers changed at %s: the parent's delegation must follow", clock(at))
 	}
@@ -141,16 +145,17 @@ type outvoted struct {
 	sees     []string
 }
 
-// lone groups disagreements by observer: the one that is more likely sick itself
-// than right. Several observers that contradict the same verdict are not alone.
-func lone(ds []policy.Disagreement) []outvoted {
+// lone groups the disagreements that are shown by observer: the one that is more
+// likely sick itself than right. Several observers that contradict the same verdict
+// are not alone.
+func lone(ds []policy.Disagreement, shown func(policy.Disagreement) bool) []outvoted {
 	against := map[health.Target]int{}
 	for _, d := range ds {
 		against[d.Target]++
 	}
 	byName := map[string]*outvoted{}
 	for _, d := range ds {
-		if against[d.Target] > 1 {
+		if against[d.Target] > 1 || !shown(d) {
 			continue
 		}
 		o := byName[string(d.Observer)]

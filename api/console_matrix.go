@@ -1,8 +1,10 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/quorate/quorate/api/apitype"
@@ -57,7 +59,10 @@ func rank(s health.Side) int {
 }
 
 func column(cl apitype.ClusterSummary, targets []apitype.TargetVotes, services []apitype.ServiceSummary) console.Column {
-	col := console.Column{Name: cl.Name, Region: cl.Region, Drained: cl.Drain != nil, State: console.Unknown}
+	col := console.Column{
+		Name: cl.Name, Region: cl.Region, Hostname: cl.Hostname, Capacity: capacityText(cl),
+		Drained: cl.Drain != nil, State: console.Unknown,
+	}
 	shown := -1
 	for i, t := range targets {
 		if shown < 0 || rank(t.Verdict.Side) > rank(targets[shown].Verdict.Side) {
@@ -73,6 +78,15 @@ func column(cl apitype.ClusterSummary, targets []apitype.TargetVotes, services [
 		col.State, col.Since, col.Mark = console.State(v.Side.String()), v.Since, string(v.Mark)
 		col.Regions = fmt.Sprintf("%d/%d", held, v.Eligible)
 	}
+	if col.State == console.Up {
+		var whys []string
+		for _, t := range targets {
+			whys = append(whys, t.Verdict.Degraded)
+		}
+		if col.Why = distinct(whys); col.Why != "" {
+			col.State = console.Degraded
+		}
+	}
 	for _, svc := range services {
 		for _, sh := range append(svc.V4[:len(svc.V4):len(svc.V4)], v6Only(svc)...) {
 			if sh.Cluster == cl.Name {
@@ -81,6 +95,25 @@ func column(cl apitype.ClusterSummary, targets []apitype.TargetVotes, services [
 		}
 	}
 	return col
+}
+
+// capacityText says what a cluster reports that it can take; empty: it reports
+// nothing.
+func capacityText(cl apitype.ClusterSummary) string {
+	switch {
+	case cl.Reported == nil:
+		return ""
+	case cl.Capacity > 0:
+		return fmt.Sprintf("%d of %d", *cl.Reported, cl.Capacity)
+	}
+	return strconv.Itoa(*cl.Reported)
+}
+
+// distinct joins what is said, each thing once.
+func distinct(texts []string) string {
+	texts = slices.DeleteFunc(texts, func(s string) bool { return s == "" })
+	slices.Sort(texts)
+	return strings.Join(slices.Compact(texts), ", ")
 }
 
 // v6Only returns the IPv6 shares of a service that has no IPv4 at all.
@@ -94,7 +127,7 @@ func v6Only(svc apitype.ServiceSummary) []apitype.Share {
 func cell(targets []apitype.TargetVotes, observer string) console.Cell {
 	out := console.Cell{State: console.Unknown}
 	shown, first := health.Up, true
-	var details, bad []string
+	var details, bad, ill, whys []string
 	for _, t := range targets {
 		i := slices.IndexFunc(t.Votes, func(v apitype.Vote) bool { return v.Observer == observer })
 		if i < 0 {
@@ -105,17 +138,20 @@ func cell(targets []apitype.TargetVotes, observer string) console.Cell {
 		if v.Reason != "" {
 			line += " (" + v.Reason + ")"
 		}
+		if v.Degraded != "" {
+			line += ", degraded: " + v.Degraded
+		}
 		if v.Note != "" {
 			line += ", " + v.Note
 		}
 		details = append(details, line)
 		out.Aside = out.Aside || !v.Counts
-		if v.Side != health.Up {
-			what := t.Service
-			if what == "" {
-				what = "front door"
-			}
+		what := cmp.Or(t.Service, "front door")
+		switch {
+		case v.Side != health.Up:
 			bad = append(bad, what)
+		case v.Degraded != "":
+			ill, whys = append(ill, what), append(whys, v.Degraded)
 		}
 		if v.Counts && v.Side != health.Unknown && t.Verdict.Side != health.Unknown && v.Side != t.Verdict.Side {
 			out.Lone = true
@@ -133,6 +169,9 @@ func cell(targets []apitype.TargetVotes, observer string) console.Cell {
 		return out
 	}
 	out.State = console.State(shown.String())
+	if shown == health.Up && len(ill) > 0 {
+		out.State, out.Text, bad = console.Degraded, distinct(whys), ill
+	}
 	if n := len(details); len(bad) > 0 && len(bad) < n {
 		out.Text = strings.TrimSpace(out.Text + " " + strings.Join(slices.Compact(bad), ", "))
 	}
@@ -143,6 +182,9 @@ func cell(targets []apitype.TargetVotes, observer string) console.Cell {
 // serviceRow is a service of the overview, with what this person can do about it.
 func serviceRow(c *call, svc apitype.ServiceSummary) console.ServiceRow {
 	row := console.ServiceRow{ServiceSummary: svc, Notes: svc.Notes}
+	if svc.Override != nil { // shown in a way of its own
+		row.Notes = slices.DeleteFunc(slices.Clone(svc.Notes), func(n string) bool { return strings.HasPrefix(n, pinned) })
+	}
 	own := svc.Stateful
 	if own == nil {
 		return row

@@ -152,6 +152,13 @@ func movesAnswers(st *statestore.State, e statestore.Event, service string) bool
 	case "cluster":
 		name := strings.TrimPrefix(e.Subject, "clusters/")
 		return service == "" || slices.Contains(st.Spec.Candidates(service), name)
+	case "clusters": // several at once: the detail names them
+		var d statestore.DrainDetail
+		if service == "" || json.Unmarshal(e.Detail, &d) != nil {
+			return service == ""
+		}
+		candidates := st.Spec.Candidates(service)
+		return slices.ContainsFunc(d.Clusters, func(c string) bool { return slices.Contains(candidates, c) })
 	case "spec":
 		return true
 	}

@@ -188,6 +188,8 @@ func (s *Server) routes() error {
 	s.actRoutes(api)
 	s.cutoverRoutes(api)
 	s.probeRoutes(api)
+	s.overrideRoutes(api)
+	s.drainsRoutes(api)
 	s.specRoutes(api)
 	s.accessRoutes(api)
 	s.eventRoutes(api)

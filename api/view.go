@@ -20,11 +20,15 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 // verdictView returns a target's verdict and how the regions vote now.
 func verdictView(st *statestore.State, t health.Target, v health.Verdict) apitype.Verdict {
 	j := health.Judge(v.Side, st.Ballots(t), st.Rule(t))
+	degraded := ""
+	if v.Side == health.Up {
+		degraded = st.Degraded(t)
+	}
 	return apitype.Verdict{
 		Number: v.Number, Side: v.Side, Mark: v.Mark, Since: v.Since, Index: v.Index,
 		Up: j.Up, Down: j.Down, Eligible: j.Eligible,
 		NeedUp: j.Need.Up, NeedDown: j.Need.Down,
-		Deciding: v.Deciding,
+		Deciding: v.Deciding, Degraded: degraded,
 	}
 }
 
@@ -40,7 +44,7 @@ func votesView(st *statestore.State, t health.Target, ts *statestore.TargetState
 	for _, b := range ballots {
 		v := apitype.Vote{Observer: string(b.Observer), Region: b.Region}
 		if said, ok := ts.Votes[b.Observer]; ok {
-			v.Side, v.Reason, v.Since = said.Side, said.Reason, said.Since
+			v.Side, v.Reason, v.Since, v.Degraded = said.Side, said.Reason, said.Since, said.Degraded
 		} else {
 			v.Note = "no vote yet"
 		}
@@ -83,6 +87,7 @@ func serviceSummary(st *statestore.State, now time.Time, name string) apitype.Se
 	out := apitype.ServiceSummary{
 		Name: name, Kind: "stateless", Policy: string(svc.Policy.Type),
 		Names: []string{}, V4: []apitype.Share{}, V6: []apitype.Share{}, Notes: []string{},
+		ByClient: byClient(svc), Override: overrideView(st, name), Degraded: degradedView(degradedOf(st, name)),
 	}
 	for _, n := range svc.Names {
 		out.Names = append(out.Names, fqdn(n, svc.Zone))
@@ -152,6 +157,7 @@ func notes(st *statestore.State, name string, r statestore.Rotation, f *statesto
 			out = append(out, c+" not judged yet")
 		}
 	}
+	out = append(out, placementNotes(st, name, r)...)
 	if f != nil {
 		out = append(out, "frozen by "+f.By)
 	}
@@ -257,7 +263,8 @@ func worst(targets map[health.Target]*statestore.TargetState, cluster string) he
 
 // clusterSummary returns a cluster and how it does.
 func clusterSummary(st *statestore.State, name string) apitype.ClusterSummary {
-	out := apitype.ClusterSummary{Name: name, Region: st.Spec.Clusters[name].Region}
+	c := st.Spec.Clusters[name]
+	out := apitype.ClusterSummary{Name: name, Region: c.Region, Hostname: c.Hostname, Capacity: c.Capacity}
 	for _, s := range servicesOf(st, name) {
 		out.ServicesTotal++
 		if ss := st.Services[s]; ss != nil && clusterSide(ss.Targets, name) == health.Up {
@@ -269,6 +276,9 @@ func clusterSummary(st *statestore.State, name string) apitype.ClusterSummary {
 		return out
 	}
 	out.Drain = drainView(cs.Drain)
+	if cs.Reported != nil {
+		out.Reported = &cs.Reported.Capacity
+	}
 	for _, t := range slices.SortedFunc(maps.Keys(cs.Targets), health.CompareTargets) {
 		v := verdictView(st, t, cs.Targets[t].Verdict)
 		if out.FrontDoor == nil || v.Side == health.Down {

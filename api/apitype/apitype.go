@@ -67,7 +67,7 @@ const BannerWaiting = "cutover-waiting"
 
 // Banner is one thing an operator must see.
 type Banner struct {
-	Code    string `json:"code"` // lone-observer, observer-silent, observer-unconfirmed, frozen, drained, ns-changed, no-quorum, no-spec, unconfirmed, withheld, cutover-waiting
+	Code    string `json:"code"` // lone-observer, observer-silent, observer-unconfirmed, frozen, drained, override, degraded, unresolved, capacity-stale, geo-differs, probe-backlog, ns-changed, no-quorum, no-spec, out-of-consensus, unconfirmed, withheld, cutover-waiting
 	Subject string `json:"subject,omitempty"`
 	Text    string `json:"text"`
 }
@@ -209,7 +209,7 @@ type Member struct {
 	Supports        uint32       `json:"supports"`
 	CA              string       `json:"ca,omitempty"`
 	Geo             string       `json:"geo,omitempty"` // build of its GeoIP file; empty: it has none
-	Observer        string       `json:"observer"` // counted, silent, unconfirmed or none
+	Observer        string       `json:"observer"`      // counted, silent, unconfirmed or none
 }
 
 // JoinToken is a new join token. The secret is shown this once.

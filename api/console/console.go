@@ -17,6 +17,7 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -103,12 +104,20 @@ type Matrix struct {
 // Column is a cluster: what was agreed about it, and what it answers for.
 type Column struct {
 	Name, Region string
+	Hostname     string // that its addresses come from; empty: none
+	Capacity     string // what it says that it can take, such as "40 of 100"; empty: it says nothing
 	Drained      bool
 	State        State  // the verdict on the cluster as a whole
 	Regions      string // such as "3/3"
 	Since        time.Time
 	Mark         string
+	Why          string   // why it is degraded
 	Answers      []string // such as "web 61%"
+}
+
+// Reports reports whether any cluster says what it can take.
+func (m Matrix) Reports() bool {
+	return slices.ContainsFunc(m.Clusters, func(c Column) bool { return c.Capacity != "" })
 }
 
 // Row is an observer and what it sees, one cell a column.
@@ -133,9 +142,10 @@ type State string
 
 // The states.
 const (
-	Up      State = "up"
-	Down    State = "down"
-	Unknown State = "unknown"
+	Up       State = "up"
+	Degraded State = "degraded" // up, but not well
+	Down     State = "down"
+	Unknown  State = "unknown"
 )
 
 // Shape returns a sign that tells the states apart without colour.
@@ -143,6 +153,8 @@ func (s State) Shape() string {
 	switch s {
 	case Up:
 		return "●"
+	case Degraded:
+		return "◐"
 	case Down:
 		return "✕"
 	}
