@@ -35,7 +35,7 @@ fix-fmt: ## let gofumpt mend what fmt-check found
 
 vet: ## go vet
 	$(GO) vet $(PKGS)
-	$(GO) vet -tags integration ./integration/...
+	$(GO) vet -tags integration ./integration/... ./probe/...
 	$(GO) vet -tags browser ./api
 
 lint: ## staticcheck
@@ -44,17 +44,18 @@ lint: ## staticcheck
 browser: ## the console in a real browser (chromium)
 	$(GO) test -tags browser -count=1 -timeout 10m -run '^TestBrowser' ./api
 
-integration: build ## real processes in network namespaces (root; iproute2 and iptables)
-	$(GO) test -tags integration -count=1 -v -timeout 25m ./integration/cluster
+integration: build ## real servers for every check, real processes in network namespaces (root)
+	$(GO) test -tags integration -count=1 -timeout 10m -run '^TestReal' ./probe
+	$(GO) test -tags integration -count=1 -v -timeout 30m ./integration/cluster
 
-bench: build ## detection, cutover, start-up and idle cost of the demo, as the README quotes them
+bench: build ## detection, cutover, start-up, idle cost, probing at scale, choosing and compiling
 	$(GO) run ./bench/demo -quorate ./bin/quorate
 	$(GO) test -run '^$$' -bench . -benchtime 200ms ./health ./routing ./dnsserver
 
 fuzz: ## each fuzz target for FUZZTIME
 	@for t in $$(git grep -hoE '^func (Fuzz[A-Za-z0-9_]+)' -- '*_test.go' | awk '{print $$2}'); do \
 		d=$$(dirname $$(git grep -lE "^func $$t\(" -- '*_test.go')); \
-		echo "$$t ($$d)"; $(GO) test -run '^$$' -fuzz "^$$t$$" -fuzztime $(or $(FUZZTIME),30s) ./$$d || exit 1; \
+		echo "$$t ($$d)"; $(GO) test -run '^$$' -fuzz "^$$t$$" -fuzztime $(or $(FUZZTIME),60s) ./$$d || exit 1; \
 	done
 
 clean: ## remove what make made

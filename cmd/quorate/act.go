@@ -18,7 +18,7 @@ import (
 func (c *cli) actCommands() []*cobra.Command {
 	return []*cobra.Command{
 		c.cutoverCommand(), c.approveCommand(""), c.rejectCommand(""), c.failbackCommand(),
-		c.drainCommand(), c.undrainCommand(), c.freezeCommand(), c.thawCommand(),
+		c.drainCommand(), c.undrainCommand(), c.overrideCommand(), c.freezeCommand(), c.thawCommand(),
 	}
 }
 
@@ -38,41 +38,48 @@ func (c *cli) drainCommand() *cobra.Command {
 	var (
 		a        act
 		forTime  string
+		match    string
 		services []string
 	)
 	cmd := &cobra.Command{
-		Use:   "drain CLUSTER",
-		Short: "Take a cluster out of answers",
+		Use:   "drain CLUSTER | --match LABELS",
+		Short: "Take clusters out of answers",
+		Long: `Shows who would move where, what that does to the capacity of those who take
+them, and until when old answers may still be used. With --match all clusters
+whose labels match go at once, and are judged together.`,
 		Example: `  quorate drain eu --for 2h --reason "ingress upgrade"
-  quorate drain eu --services web --reason "web only" --dry-run`,
-		Args: cobra.ExactArgs(1),
+  quorate drain --match rack=r7 --for 1h --reason "power work" --dry-run`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if (len(args) == 1) == (match != "") {
+				return usageError(errors.New("drain needs either CLUSTER or --match LABELS"))
+			}
 			if err := requireReason(a.reason, "drain"); err != nil {
 				return err
 			}
-			r := client.Request{
-				Method: http.MethodPost, Path: "/clusters/" + url.PathEscape(args[0]) + "/drain",
-				Body: apitype.DrainRequest{Services: services, For: forTime, Reason: a.reason, DryRun: true},
-			}
-			if a.confirm != "" && a.confirm != args[0] {
-				return c.confirm(a.confirm, args[0], "")
-			}
-			if !a.dryRun && a.confirm == "" && c.tty() {
-				impact, err := send[apitype.Act](cmd.Context(), c, r)
-				if err != nil {
-					return err
-				}
-				actTable(c.err, impact.Items)
-				if err := c.askName(args[0], "Type the cluster name to drain it:"); err != nil {
-					return err
+			name, question, request := match, "Type the labels to drain what they match:", func(dryRun bool) client.Request {
+				return client.Request{
+					Method: http.MethodPost, Path: "/drains",
+					Body: apitype.DrainsRequest{Match: match, Services: services, For: forTime, Reason: a.reason, DryRun: dryRun},
 				}
 			}
-			r.Body = apitype.DrainRequest{Services: services, For: forTime, Reason: a.reason, DryRun: a.dryRun}
-			return c.doAct(cmd, r)
+			if match == "" {
+				name, question, request = args[0], "Type the cluster name to drain it:", func(dryRun bool) client.Request {
+					return client.Request{
+						Method: http.MethodPost, Path: "/clusters/" + url.PathEscape(args[0]) + "/drain",
+						Body: apitype.DrainRequest{Services: services, For: forTime, Reason: a.reason, DryRun: dryRun},
+					}
+				}
+			}
+			if err := c.preview(cmd, &a, name, question, request); err != nil {
+				return err
+			}
+			return c.doAct(cmd, request(a.dryRun))
 		},
 	}
 	a.flags(cmd)
-	cmd.Flags().StringVar(&a.confirm, "confirm", "", "the cluster's name, instead of typing it")
+	cmd.Flags().StringVar(&match, "match", "", "clusters whose labels match this selector")
+	cmd.Flags().StringVar(&a.confirm, "confirm", "", "the cluster's name, or the labels, instead of typing them")
 	cmd.Flags().StringVar(&forTime, "for", "", "until it comes back by itself; default until undrained")
 	cmd.Flags().StringSliceVar(&services, "services", nil, "only these services; default all")
 	return cmd

@@ -236,6 +236,10 @@ func planTable(w io.Writer, plans []apitype.Plan) {
 		for _, i := range p.Answers {
 			fmt.Fprintf(w, "answers  %s: %s\n", i.Service, impactText(i))
 		}
+		for _, m := range p.Matches {
+			fmt.Fprintf(w, "matches  %s\n", matchText(m))
+		}
+		reachTable(w, p.Clients)
 		fmt.Fprintf(w, "guards   updates %.0f%% of %.0f%%, deletes %.0f%% of %.0f%%, NS changed: %s\n",
 			100*p.Guards.Updates, 100*p.Guards.MaxUpdates, 100*p.Guards.Deletes, 100*p.Guards.MaxDeletes, yesNo(p.Guards.NSChanged))
 		for _, x := range p.Guards.Exceeded {
@@ -260,22 +264,38 @@ func planTable(w io.Writer, plans []apitype.Plan) {
 	}
 }
 
+// matchText says which clusters a service's selector picks.
+func matchText(m apitype.Match) string {
+	text := fmt.Sprintf("%s: %s picks %s", m.Service, m.Selector, orDash(strings.Join(m.Clusters, ", ")))
+	if len(m.Came) > 0 {
+		text += "; new: " + strings.Join(m.Came, ", ")
+	}
+	if len(m.Went) > 0 {
+		text += "; gone: " + strings.Join(m.Went, ", ")
+	}
+	return text
+}
+
 func (c *cli) applyCommand() *cobra.Command {
 	var (
 		a     act
 		files []string
 		id    string
 		force bool
+		drain bool
 	)
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE|DIR | --plan ID",
 		Short: "Make a spec the next revision",
 		Example: `  quorate apply -f spec.yaml --reason "add ap"
-  quorate apply --plan 42-5be1c0`,
+  quorate apply -f spec.yaml --cascade --reason "eu is closed"`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if (len(files) == 0) == (id == "") {
 				return usageError(fmt.Errorf("apply needs either -f FILE or --plan ID"))
+			}
+			if drain && id != "" {
+				return usageError(fmt.Errorf("apply --cascade needs -f FILE: it looks at what the plan removes"))
 			}
 			if id == "" {
 				plan, err := c.plan(cmd, files)
@@ -296,6 +316,11 @@ func (c *cli) applyCommand() *cobra.Command {
 					}
 				}
 				id = p.ID
+				if drain {
+					if err := c.cascade(cmd, p, a.reason); err != nil {
+						return err
+					}
+				}
 			}
 			req := apitype.ApplyRequest{Reason: a.reason, Force: force}
 			if path, err := planPath(id); err == nil {
@@ -318,6 +343,7 @@ func (c *cli) applyCommand() *cobra.Command {
 	a.flags(cmd)
 	cmd.Flags().StringSliceVarP(&files, "file", "f", nil, "spec file or directory; may be repeated")
 	cmd.Flags().StringVar(&id, "plan", "", "id of a plan made before")
+	cmd.Flags().BoolVar(&drain, "cascade", false, "first drain the clusters it removes, and wait for the cache clock")
 	cmd.Flags().BoolVar(&force, "force", false, "go on although a guard rail of the plan is exceeded")
 	return cmd
 }

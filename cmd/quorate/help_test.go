@@ -15,7 +15,7 @@ import (
 
 // helpVerbs are the words a help line may start with.
 var helpVerbs = []string{
-	"Answer", "Ask", "Begin", "Bring", "Check", "Cut", "Drop", "End", "Explain", "Go", "Let", "List", "Look", "Make", "Print", "Query",
+	"Answer", "Ask", "Begin", "Bring", "Check", "Cut", "Drop", "End", "Explain", "Go", "Judge", "Let", "List", "Look", "Make", "Pin", "Print", "Query",
 	"Propose", "Reject", "Remove", "Revoke", "Run", "Save", "Show", "Sign", "Start", "Stop", "Switch", "Take", "Undo", "Verify", "Write",
 }
 

@@ -92,7 +92,10 @@ func deniedAt(targets []apitype.TargetVotes) []string {
 
 func voteText(v apitype.Vote) string {
 	text := v.Side.String()
-	if v.Reason != "" && v.Reason != "ok" {
+	switch {
+	case v.Degraded != "":
+		text += " (degraded: " + v.Degraded + ")"
+	case v.Reason != "" && v.Reason != "ok":
 		text += " (" + v.Reason + ")"
 	}
 	if !v.Since.IsZero() {
@@ -190,25 +193,28 @@ func clustersTable(w io.Writer, clusters []apitype.ClusterSummary) {
 				drained += ", until " + clock(d.Until)
 			}
 		}
-		rows = append(rows, []string{cl.Name, cl.Region, door, drained, fmt.Sprintf("%d/%d up", cl.ServicesUp, cl.ServicesTotal)})
+		rows = append(rows, []string{cl.Name, cl.Region, door, drained, capacityText(cl), fmt.Sprintf("%d/%d up", cl.ServicesUp, cl.ServicesTotal)})
 	}
-	columns(w, "CLUSTER REGION FRONT_DOOR DRAINED SERVICES", rows)
+	columns(w, "CLUSTER REGION FRONT_DOOR DRAINED CAPACITY SERVICES", rows)
 }
 
 func (c *cli) explainCommand() *cobra.Command {
-	var clientIP, ecs, node, expect string
+	var (
+		clientIP, ecs, node, expect string
+		conditions                  []string
+	)
 	cmd := &cobra.Command{
 		Use:   "explain NAME [TYPE]",
 		Short: "Show step by step why a name is answered so",
 		Example: `  quorate explain web.gslb.example.com --client 192.0.2.7
-  quorate explain web.gslb.example.com --expect us   exit 1 when the answer differs`,
+  quorate explain web.gslb.example.com --if eu=down --expect us   exit 1 when it differs`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			query := url.Values{"name": {args[0]}}
 			if len(args) == 2 {
 				query.Set("type", args[1])
 			}
-			for key, value := range map[string]string{"client": clientIP, "ecs": ecs, "node": node} {
+			for key, value := range map[string]string{"client": clientIP, "ecs": ecs, "node": node, "if": strings.Join(conditions, ",")} {
 				if value != "" {
 					query.Set(key, value)
 				}
@@ -235,12 +241,16 @@ func (c *cli) explainCommand() *cobra.Command {
 	cmd.Flags().StringVar(&ecs, "ecs", "", "client subnet, such as 192.0.2.0/24")
 	cmd.Flags().StringVar(&node, "node", "", "node that answers; default the one asked")
 	cmd.Flags().StringVar(&expect, "expect", "", "exit 1 unless this cluster is answered")
+	cmd.Flags().StringSliceVar(&conditions, "if", nil, "what to suppose: eu=down, us=drained, CUT-17=approved")
 	return cmd
 }
 
 func explainTable(w io.Writer, items []apitype.Explanation) {
 	for _, e := range items {
 		fmt.Fprintf(w, "node %s, revision %d, index %d\n", e.Node, e.Revision, e.Index)
+		if len(e.Conditions) > 0 {
+			fmt.Fprintf(w, "IF %s: this is not so, nothing is written\n", strings.Join(e.Conditions, ", "))
+		}
 		for i, s := range e.Steps {
 			line := fmt.Sprintf("%2d %-10s %s", i+1, s.Step, s.Text)
 			if s.Note != "" {

@@ -21,7 +21,8 @@ import (
 func (c *cli) operateCommands() []*cobra.Command {
 	return []*cobra.Command{
 		c.serverCommand(), c.initCommand(), c.joinCommand(), c.caCommand(),
-		c.backupCommand(), c.recoverCommand(), c.queryCommand(), c.nodeCommand(),
+		c.backupCommand(), c.recoverCommand(), c.probeCommand(), c.queryCommand(),
+		c.simulateCommand(), c.replayCommand(), c.nodeCommand(),
 	}
 }
 

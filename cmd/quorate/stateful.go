@@ -54,7 +54,7 @@ func answersNow(s apitype.ServiceSummary) string {
 		}
 		return fmt.Sprintf("%s (epoch %d)", o.Active, o.Epoch)
 	}
-	v4, v6 := shares(s.V4, s.AllDownV4), shares(s.V6, s.AllDownV6)
+	v4, v6 := shares(s.V4, s.AllDownV4, s.ByClient), shares(s.V6, s.AllDownV6, s.ByClient)
 	switch {
 	case len(s.V6) == 0 || v4 == v6:
 		return v4
@@ -64,10 +64,18 @@ func answersNow(s apitype.ServiceSummary) string {
 	return v4 + "; IPv6: " + v6
 }
 
-func shares(all []apitype.Share, allDown string) string {
+// shares shows each candidate's part. Where who asks decides, there is no part that
+// holds for all: in or out is what can be said.
+func shares(all []apitype.Share, allDown string, byClient bool) string {
 	parts := make([]string, 0, len(all))
 	for _, sh := range all {
 		text := sh.Cluster + " " + percent(sh.Percent)
+		switch {
+		case byClient && sh.Percent > 0:
+			text = sh.Cluster + " by client"
+		case byClient:
+			text = sh.Cluster + " out"
+		}
 		if sh.Verdict != health.Up {
 			text += " (" + sh.Verdict.String() + ")"
 		}
@@ -85,6 +93,19 @@ func serviceNote(s apitype.ServiceSummary) string {
 	var notes []string
 	if s.Frozen {
 		notes = append(notes, "frozen")
+	}
+	if o := s.Override; o != nil {
+		text := "pinned to " + o.Cluster
+		if !o.Until.IsZero() {
+			text += " until " + clock(o.Until)
+		}
+		if o.Note != "" {
+			text += ", without effect: " + o.Note
+		}
+		notes = append(notes, text)
+	}
+	if len(s.Degraded) > 0 {
+		notes = append(notes, "degraded: "+strings.Join(s.Degraded, ", "))
 	}
 	return strings.Join(append(notes, s.Notes...), "; ")
 }

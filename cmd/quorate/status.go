@@ -128,12 +128,25 @@ func statusTable(w io.Writer, st apitype.Status, asOf time.Time) {
 				door = verdictText(*cl.FrontDoor)
 			}
 			rows = append(rows, []string{
-				cl.Name, cl.Region, door, yesNo(cl.Drain != nil),
+				cl.Name, cl.Region, door, yesNo(cl.Drain != nil), capacityText(cl),
 				fmt.Sprintf("%d/%d up", cl.ServicesUp, cl.ServicesTotal),
 			})
 		}
-		columns(w, "CLUSTER REGION FRONT_DOOR DRAINED SERVICES", rows)
+		columns(w, "CLUSTER REGION FRONT_DOOR DRAINED CAPACITY SERVICES", rows)
 	}
+}
+
+// capacityText shows what a cluster reports that it can take, of what it was declared.
+func capacityText(cl apitype.ClusterSummary) string {
+	switch {
+	case cl.Reported != nil && cl.Capacity > 0:
+		return fmt.Sprintf("%d of %d", *cl.Reported, cl.Capacity)
+	case cl.Reported != nil:
+		return fmt.Sprint(*cl.Reported)
+	case cl.Capacity > 0:
+		return fmt.Sprint(cl.Capacity)
+	}
+	return "-"
 }
 
 func quorumLine(q apitype.Quorum) string {

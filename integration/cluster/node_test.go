@@ -68,9 +68,9 @@ data_dir: %s
 dns: { listen: ["%s:%d"], advertise: { ipv4: [%s] } }
 api: { listen: "%s:7653" }
 peer: { listen: "%s:%d", advertise: "%s:%d", profile: lan }
-observer: { allow: [10.77.0.0/24] }
+observer: { allow: [10.77.0.0/24], resolver: [%s] }
 log: { format: text, level: info }
-`, name, region, n.dir, h.addr, dnsPort, h.addr, h.addr, h.addr, peerPort, h.addr, peerPort)
+`, name, region, n.dir, h.addr, dnsPort, h.addr, h.addr, h.addr, peerPort, h.addr, peerPort, asks(name))
 	require.NoError(t, os.WriteFile(n.yaml, []byte(text), 0o644))
 	n.api, err = client.New(client.Options{Addrs: []string{"unix:" + n.socket}, Timeout: 10 * time.Second})
 	require.NoError(t, err)
@@ -86,6 +86,15 @@ log: { format: text, level: info }
 		}
 	})
 	return n
+}
+
+// asks is where the node resolves hostnames; nobody is there unless a scenario wants it.
+func asks(name string) string {
+	port, ok := resolverPorts[name]
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("%q", netip.AddrPortFrom(netip.MustParseAddr(resolverAddr), uint16(port)))
 }
 
 // server is where the node answers DNS.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +23,8 @@ type site struct {
 	*host
 	t    *testing.T
 	name string
+
+	capacity atomic.Int64 // what it says that it can take; negative: nothing
 
 	server *http.Server  // nil: down
 	done   chan struct{} // closed when server has ended
@@ -39,7 +42,7 @@ func (s *site) up() {
 		return err
 	}))
 	server := &http.Server{
-		Handler:           http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }),
+		Handler:           http.HandlerFunc(s.serve),
 		ReadHeaderTimeout: 5 * time.Second,
 	}
 	done := make(chan struct{})
@@ -50,6 +53,19 @@ func (s *site) up() {
 		}
 	}()
 	s.server, s.done = server, done
+}
+
+// serve answers every path well, and /capacity with what the site can take.
+func (s *site) serve(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/capacity" {
+		fmt.Fprintln(w, "ok")
+		return
+	}
+	if c := s.capacity.Load(); c >= 0 {
+		fmt.Fprintf(w, `{"available": %d}`, c)
+		return
+	}
+	http.Error(w, "not now", http.StatusServiceUnavailable)
 }
 
 // down closes the listener and every connection.
