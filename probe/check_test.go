@@ -209,13 +209,13 @@ func TestNothingIsLeftOfARunThatTimedOut(t *testing.T) {
 
 // certificates makes leaves of one test CA.
 type certificates struct {
-	t    *testing.T
+	t    testing.TB
 	key  *ecdsa.PrivateKey
 	ca   *x509.Certificate
 	pool *x509.CertPool
 }
 
-func newCertificates(t *testing.T) *certificates {
+func newCertificates(t testing.TB) *certificates {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	tmpl := &x509.Certificate{

@@ -201,15 +201,25 @@ func (d dialer) dial(ctx context.Context, network string, to netip.AddrPort) (ne
 	}
 	from := d.source.local(to.Addr())
 	nd := net.Dialer{KeepAlive: -1} // probes are too short for keep-alives
+	if from.IsValid() {
+		nd.Control = bindLate
+	}
 	switch network {
 	case "icmp":
 		return dialPing(to.Addr(), from)
 	case "udp":
-		return notNil(nd.DialUDP(ctx, network, netip.AddrPortFrom(from, 0), to))
+		if from.IsValid() {
+			nd.LocalAddr = net.UDPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
+		}
 	case "tcp":
-		return notNil(nd.DialTCP(ctx, network, netip.AddrPortFrom(from, 0), to))
+		if from.IsValid() {
+			nd.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
+		}
+	default:
+		return nil, fmt.Errorf("dial %s %s: %w", network, to, net.UnknownNetworkError(network))
 	}
-	return nil, fmt.Errorf("dial %s %s: %w", network, to, net.UnknownNetworkError(network))
+	// Not DialTCP, which binds even without a source: that takes a port for all destinations.
+	return nd.DialContext(ctx, network, to.String())
 }
 
 // dialName resolves a name and dials its addresses in turn.
@@ -235,15 +245,4 @@ func (d dialer) dialName(ctx context.Context, network, addr string) (net.Conn, e
 		errs = append(errs, err)
 	}
 	return nil, errors.Join(errs...)
-}
-
-// notNil keeps a nil pointer from looking like a connection.
-func notNil[T interface {
-	comparable
-	net.Conn
-}](conn T, err error) (net.Conn, error) {
-	if err != nil {
-		return nil, err
-	}
-	return conn, nil
 }
