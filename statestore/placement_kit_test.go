@@ -1,6 +1,7 @@
 package statestore
 
 import (
+	"encoding/json"
 	"net/netip"
 	"slices"
 	"testing"
@@ -214,4 +215,11 @@ func (r *rig) turn(service, cluster string, side health.Side) {
 // auto rotates the service as automation wants it now.
 func (r *rig) auto(service string) Rotate {
 	return Rotate{RotationChange: wanted(r.st(), service), Basis: r.st().Basis(service)}
+}
+
+func asJSON(t testing.TB, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	require.NoError(t, err)
+	return string(b)
 }
