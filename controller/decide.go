@@ -35,31 +35,60 @@ type held struct {
 	delay time.Duration
 }
 
-// decide commits what policy plans, until ctx is done.
+// backOff holds what was not applied, by keyOf: of what the state leads to and of what
+// observers measured, which are not looked at in the same rounds.
+type backOff struct{ planned, measured map[string]held }
+
+// decide commits what policy concludes, until ctx is done.
 func (c *Controller) decide(ctx context.Context, t *tenure) {
-	back := map[string]held{} // by keyOf
+	back := backOff{map[string]held{}, map[string]held{}}
 	for ctx.Err() == nil {
 		changed := c.cfg.Store.Changed() // before State, so that nothing is missed
-		next := c.round(ctx, t, back)
-		timer := time.NewTimer(next)
+		t.rest(ctx, changed, c.round(ctx, t, back))
+	}
+}
+
+// rest waits until there is something to decide, at most for d. What observers
+// measured is looked at no sooner than it may be.
+func (t *tenure) rest(ctx context.Context, changed <-chan struct{}, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	over := t.clock() + d
+	for {
 		select {
+		case <-t.arrived:
+			timer.Reset(min(t.untilJudged(), max(over-t.clock(), 0)))
+			continue
 		case <-ctx.Done():
 		case <-changed:
 		case <-t.plan:
 		case <-timer.C:
 		}
-		timer.Stop()
+		return
 	}
 }
 
-// round commits one plan and returns how long the loop may sleep at most.
-func (c *Controller) round(ctx context.Context, t *tenure, back map[string]held) time.Duration {
+// round commits one plan, then what follows from what observers measured, and
+// returns how long the loop may sleep at most.
+func (c *Controller) round(ctx context.Context, t *tenure, back backOff) time.Duration {
 	st := c.cfg.Store.State()
 	waits, next := t.waits(st)
+	next = min(next, c.commitAll(ctx, policy.Plan(st, waits), back.planned))
+	if ctx.Err() != nil {
+		return 0
+	}
+	// From a fresh read: what was just committed is part of what it stands on.
+	return min(next, c.judgeMeasured(ctx, t, back.measured))
+}
+
+// commitAll commits the conclusions that do not wait for another try, and returns how
+// long the loop may sleep at most.
+func (c *Controller) commitAll(ctx context.Context, plan []policy.Proposal, back map[string]held) time.Duration {
+	next := replan
 	now := c.cfg.Clock()
 	var ready []policy.Proposal
 	planned := map[string]bool{}
-	for _, p := range policy.Plan(st, waits) {
+	for _, p := range plan {
 		key := keyOf(p)
 		planned[key] = true
 		if h, waits := back[key]; waits && h.until > now {

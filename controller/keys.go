@@ -3,7 +3,9 @@ package controller
 // Keys of log records.
 const (
 	keyBy       = "by"
+	keyCapacity = "capacity"
 	keyClears   = "clears"
+	keyCluster  = "cluster"
 	keyCutover  = "cutover"
 	keyDown     = "down"
 	keyEpoch    = "epoch"
@@ -13,6 +15,7 @@ const (
 	keyGap      = "gap"
 	keyGates    = "gates"
 	keyHave     = "have"
+	keyHostname = "hostname"
 	keyIndex    = "index"
 	keyKind     = "kind"
 	keyMembers  = "members"
@@ -25,6 +28,7 @@ const (
 	keySubject  = "subject"
 	keyTarget   = "target"
 	keyTo       = "to"
+	keyUntil    = "until"
 	keyUp       = "up"
 	keyVerdict  = "verdict"
 	keyVoided   = "voided"

@@ -21,6 +21,7 @@ type metrics struct {
 
 	targetState, votes, configured, serving, frozen *prometheus.Desc
 	drained, drainAge, drainExpires, disagreement   *prometheus.Desc
+	capacity                                        *prometheus.Desc
 	revision, automatic, blocked, audit             *prometheus.Desc
 
 	cutovers cutoverMetrics
@@ -49,6 +50,7 @@ func newMetrics(c *Controller) *metrics {
 		drained:      desc("cluster_drained", "1 while the cluster is drained, for some or all services.", "cluster"),
 		drainAge:     desc("drain_age_seconds", "How long the cluster has been drained.", "cluster"),
 		drainExpires: desc("drain_expires_timestamp_seconds", "When the drain ends by itself.", "cluster"),
+		capacity:     desc("cluster_reported_capacity", "What the cluster reports that it can take, as it is counted; absent without a fresh report.", "cluster"),
 		disagreement: desc("observer_disagreement_ratio", "Part of the counted votes on the cluster that contradict the verdict.", "cluster"),
 		revision:     desc("config_revision", "Number of the spec's revision in force."),
 		automatic:    desc("automatic_changes_total", "Changes that this node's automation committed.", "service", "reason"),
@@ -91,6 +93,14 @@ func reasonOf(cmd statestore.Command) string {
 		return "freeze"
 	case statestore.ThawService:
 		return "thaw"
+	case statestore.ClearOverride:
+		return "override"
+	case statestore.ResolveCluster:
+		return "resolve"
+	case statestore.ReportCapacity:
+		return "capacity"
+	case statestore.MeasureLatency:
+		return "latency"
 	case statestore.ProposeCutover, statestore.ReviseCutover, statestore.CloseCutover, statestore.RemindCutover,
 		statestore.BeginCutover, statestore.PublishCutover:
 		return "cutover"
@@ -102,7 +112,7 @@ func reasonOf(cmd statestore.Command) string {
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		m.targetState, m.votes, m.configured, m.serving, m.frozen, m.drained, m.drainAge, m.drainExpires,
-		m.disagreement, m.revision, m.automatic, m.blocked, m.audit,
+		m.capacity, m.disagreement, m.revision, m.automatic, m.blocked, m.audit,
 	} {
 		ch <- d
 	}
@@ -148,7 +158,7 @@ func (m *metrics) collectService(st *statestore.State, name string, voters []hea
 	}
 	gauge(m.serving, float64(serving), name)
 	for _, cluster := range st.Spec.Candidates(name) {
-		verdicts := map[health.Side]bool{}
+		verdicts, unwell := map[health.Side]bool{}, false
 		votes := map[health.ObserverID]health.Side{}
 		for _, a := range st.Spec.Clusters[cluster].Endpoints() {
 			t := health.Target{Service: name, Cluster: cluster, Endpoint: a}
@@ -157,6 +167,7 @@ func (m *metrics) collectService(st *statestore.State, name string, voters []hea
 				continue
 			}
 			verdicts[ts.Verdict.Side] = true
+			unwell = unwell || complained(ts) && ts.Verdict.Side == health.Up && st.Degraded(t) != ""
 			for _, o := range voters {
 				side := health.Unknown // set aside, or has not voted
 				if st.Observers[o].Counts() {
@@ -169,6 +180,8 @@ func (m *metrics) collectService(st *statestore.State, name string, voters []hea
 		switch cs := st.Clusters[cluster]; {
 		case cs != nil && cs.Drain.Covers(name):
 			state = "drained"
+		case unwell:
+			state = "degraded" // some of what is up
 		case verdicts[health.Up]:
 			state = "up"
 		case verdicts[health.Down]:
@@ -185,6 +198,17 @@ func (m *metrics) collectService(st *statestore.State, name string, voters []hea
 			gauge(m.votes, float64(counts[side]), name, cluster, side.String())
 		}
 	}
+}
+
+// complained reports whether any vote says that the target is not well. Few do, and
+// what their regions make of it costs more to find out.
+func complained(ts *statestore.TargetState) bool {
+	for _, v := range ts.Votes {
+		if v.Degraded != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // observersOf returns who may vote on the service.
@@ -226,6 +250,9 @@ func (m *metrics) collectClusters(st *statestore.State, gauge emit) {
 	for name := range st.Spec.Clusters {
 		gauge(m.disagreement, float64(against[name])/float64(max(counted[name], 1)), name)
 		cs := st.Clusters[name]
+		if cs != nil && cs.Reported != nil {
+			gauge(m.capacity, float64(cs.Reported.Capacity), name)
+		}
 		drained := cs != nil && cs.Drain != nil
 		gauge(m.drained, number(drained), name)
 		if !drained {

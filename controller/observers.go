@@ -111,7 +111,7 @@ func holds(st *statestore.State, id health.ObserverID, votes map[health.Target]h
 
 // commit waits until the report's votes are in the log.
 func (c *Controller) commit(ctx context.Context, t *tenure, id health.ObserverID, r Report, reply Reply) (Reply, error) {
-	p, err := t.enqueue(statestore.VoteBatch{Observer: id, Seq: r.Seq, Prev: r.Prev, Full: r.Full, Votes: r.Votes})
+	p, err := t.enqueue(statestore.VoteBatch{Observer: id, Seq: r.Seq, Prev: r.Prev, Full: r.Full, Votes: r.Votes, Recorded: true})
 	if err != nil {
 		return Reply{}, err
 	}

@@ -22,6 +22,7 @@ func (c *Controller) tell(ctx context.Context, t *tenure) {
 	last := c.cfg.Store.State()
 	odd := map[oddity]time.Duration{}  // since when; negative: told
 	held := map[string]time.Duration{} // likewise, by cutover
+	unwell := degraded(last)
 	for {
 		changed := c.cfg.Store.Changed()
 		st := c.cfg.Store.State()
@@ -30,6 +31,9 @@ func (c *Controller) tell(ctx context.Context, t *tenure) {
 		c.tellObservers(last, st)
 		c.tellFreezes(last, st)
 		c.tellCutovers(last, st)
+		c.tellOverrides(last, st)
+		c.tellClusters(last, st)
+		c.tellDegraded(last, st, unwell)
 		next := min(c.tellOutvoted(st, odd, t.clock()), c.tellHeldUp(st, t, held))
 		last = st
 		timer := time.NewTimer(next)

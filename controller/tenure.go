@@ -18,6 +18,11 @@ type tenure struct {
 	wake  chan struct{} // holds one: something to flush
 	plan  chan struct{} // holds one: something to decide
 
+	// arrived holds one: something was measured that the deciding loop looks at as soon
+	// as it may. ranked is the loop's own: when round trips were last committed.
+	arrived chan struct{}
+	ranked  time.Duration
+
 	mu      sync.Mutex
 	ended   bool
 	nonce   uint64                   // issued last
@@ -32,6 +37,11 @@ type tenure struct {
 	down   map[string]time.Duration            // since when the active side of a service is unwell
 	spoke  map[health.ObserverID]time.Duration // when each observer was heard last, fresh or not
 	acks   map[string]map[string]uint64        // epoch by member and cutover
+
+	said     map[health.ObserverID]measured
+	judged   time.Duration // when that was looked at last
+	unjudged bool          // addresses or capacities changed since
+	moved    bool          // addresses did
 }
 
 // pending is a batch on its way into the log. done closes once err is set.
@@ -44,7 +54,7 @@ type pending struct {
 func newTenure(term uint64, lease time.Duration, clock func() time.Duration, firstNonce uint64) *tenure {
 	t := &tenure{
 		term: term, lease: lease, clock: clock, nonce: firstNonce,
-		wake: make(chan struct{}, 1), plan: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), plan: make(chan struct{}, 1), arrived: make(chan struct{}, 1), ranked: clock(),
 		looked: clock(), down: map[string]time.Duration{}, spoke: map[health.ObserverID]time.Duration{}, acks: map[string]map[string]uint64{},
 	}
 	t.resetLocked()
@@ -59,6 +69,7 @@ func (t *tenure) resetLocked() {
 	t.fresh = map[health.ObserverID]time.Duration{}
 	t.echoed = map[health.ObserverID]bool{}
 	t.confirm = map[health.ObserverID]uint64{}
+	t.said = map[health.ObserverID]measured{}
 }
 
 // end fails whoever still waits.
