@@ -105,7 +105,6 @@ func TestDefaultsWhenNothingIsSaid(t *testing.T) {
 func sec(n int) statestore.Duration { return statestore.Duration(n) * statestore.Duration(time.Second) }
 
 func TestMerging(t *testing.T) {
-	const ms = statestore.Duration(time.Millisecond)
 	tests := []struct {
 		name              string
 		defaults, service string

@@ -41,9 +41,9 @@ func codes(typ, must string, has func(string) bool) *schema {
 		case has(text):
 			return text, ""
 		case text == "UK":
-			return nil, "be " + must + "; the United Kingdom is GB"
+			return nil, "be " + must + " (the United Kingdom is GB)"
 		case text == "EU":
-			return nil, "be " + must + "; a continent cannot stand here"
+			return nil, "be " + must + " (no continent can stand here)"
 		case has(upper):
 			return nil, "be in capitals, " + upper
 		default:

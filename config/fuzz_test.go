@@ -23,6 +23,7 @@ func FuzzParseSpec(f *testing.F) {
 	}
 	f.Add([]byte("--- # file: a\nversion: 1\n--- # file: b\nzones: {}\n"))
 	f.Add([]byte(specBase))
+	f.Add([]byte(around))
 	f.Fuzz(func(t *testing.T, source []byte) {
 		r, errs := ParseSpec("spec.yaml", source)
 		if (r == nil) != (len(errs) > 0) {
@@ -35,6 +36,12 @@ func FuzzParseSpec(f *testing.F) {
 		if r == nil {
 			return
 		}
+		for _, w := range r.Warnings {
+			if w.Line < 1 || w.Col < 1 || w.Path == "" {
+				t.Fatalf("a warning without a place: %s", w)
+			}
+		}
+		SecretNames(r.Spec)
 		b, err := json.Marshal(r.Spec)
 		if err != nil {
 			t.Fatal(err)

@@ -261,8 +261,12 @@ func size(lo, hi int64) *schema {
 		suffix string
 		factor int64
 	}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
+	must := "a size such as 512MiB"
+	if hi < 1<<20 {
+		must = "a size such as 16KiB"
+	}
 	return &schema{
-		typ: "size", must: "a size such as 512MiB", bounds: fmt.Sprintf("%d to %d bytes", lo, hi), tags: stringTag,
+		typ: "size", must: must, bounds: fmt.Sprintf("%d to %d bytes", lo, hi), tags: stringTag,
 		parse: func(s string) (any, string) {
 			for _, u := range units {
 				num, ok := strings.CutSuffix(s, u.suffix)
@@ -272,7 +276,7 @@ func size(lo, hi int64) *schema {
 				n, err := strconv.ParseInt(num, 10, 32)
 				switch {
 				case err != nil || n < 0:
-					return nil, "be a size such as 512MiB"
+					return nil, "be " + must
 				case n*u.factor < lo:
 					return nil, fmt.Sprintf("be at least %d bytes", lo)
 				case n*u.factor > hi:
@@ -280,7 +284,7 @@ func size(lo, hi int64) *schema {
 				}
 				return n * u.factor, ""
 			}
-			return nil, "be a size such as 512MiB"
+			return nil, "be " + must
 		},
 	}
 }

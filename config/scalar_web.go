@@ -31,7 +31,7 @@ func alphanumeric(c byte) bool {
 
 // headerValue is a field value (RFC 9110, 5.5).
 func headerValue() *schema {
-	return scalar("string", "a header value without control characters", func(s string) (any, bool) {
+	return scalar("string", "a string without control characters, or spaces around it", func(s string) (any, bool) {
 		control := func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 		return s, len(s) <= maxString && !strings.ContainsFunc(s, control) && strings.TrimSpace(s) == s
 	})
@@ -122,24 +122,24 @@ var (
 	rcodes = []string{"NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED", "YXDOMAIN", "YXRRSET", "NXRRSET", "NOTAUTH", "NOTZONE"}
 )
 
-func dnsType() *schema { return known("record type", "a record type such as A", dnsTypes) }
+func dnsType() *schema { return known("record type", dnsTypes) }
 
-func rcode() *schema { return known("response code", "a response code such as NOERROR", rcodes) }
+func rcode() *schema { return known("response code", rcodes) }
 
 // known is one of many names in capitals; a wrong one is told the nearest.
-func known(typ, must string, names []string) *schema {
-	s := scalar(typ, must, nil)
+func known(typ string, names []string) *schema {
+	s := scalar(typ, "a "+typ+" such as "+names[0], nil)
 	s.parse = func(text string) (any, string) {
-		switch upper := strings.ToUpper(text); {
+		upper := strings.ToUpper(text)
+		switch like := nearest(upper, names); {
 		case slices.Contains(names, text):
 			return text, ""
 		case slices.Contains(names, upper):
 			return nil, "be in capitals, " + upper
+		case like != "":
+			return nil, "be a " + typ + " such as " + like
 		default:
-			if n := nearest(upper, names); n != "" {
-				return nil, "be " + must + "; did you mean " + n + "?"
-			}
-			return nil, "be " + must
+			return nil, "be " + s.must
 		}
 	}
 	return s

@@ -28,7 +28,7 @@ func service() *schema {
 			key("order", "For failover: all candidates, best first.", listOf(label()).min(1)),
 			key("weights", "For weighted: all candidates, or some and default. Capacity when not set, else equal.", mapOf(label(), integer(0, 65535)).min(1)),
 			key("affinity", "Prefer, or avoid, the cluster and the region that the client is in.", enum("none", "local", "remote").dflt("none")),
-			key("map", "For geo: the countries and continents a region takes. All others go to the nearest, which default: nearest may say.", mapOf(label(), union(enum("nearest"), listOf(code()).min(1))).min(1)),
+			key("map", "For geo: the countries and continents a region takes. All others go to the nearest, which default: nearest may say.", mapOf(label(), union(listOf(code()).min(1), nearestPlaces())).min(1)),
 			key("spillover", "Where clients go when their cluster is out, or has little capacity left.", object(
 				key("to", "How the next is chosen; what happens when order is not set.", enum("nearest")),
 				key("order", "Or the next in this order.", listOf(label()).min(1)),
@@ -62,6 +62,13 @@ func service() *schema {
 		).opt()),
 		key("stateful", "Moves only after people approve.", stateful().opt()),
 	)
+}
+
+// nearestPlaces is what may stand for a list of places, under default.
+func nearestPlaces() *schema {
+	s := scalar("nearest", "a list of codes such as [EU], or nearest under default", func(s string) (any, bool) { return s, s == "nearest" })
+	s.values = []string{"nearest"}
+	return s
 }
 
 // labelKey and labelValue have Kubernetes' grammar, which selectors assume.

@@ -127,7 +127,17 @@ func ttlSchema(withDefaults bool) *schema {
 }
 
 func onAllDown() *schema {
-	return union(enum("serve_last", "serve_all", "nodata", "servfail"), object(
+	modes := enum("serve_last", "serve_all", "nodata", "servfail")
+	modes.must += " or {sorry: ADDRESS}"
+	plain := modes.parse
+	modes.parse = func(text string) (any, string) {
+		v, must := plain(text)
+		if must != "" {
+			must = "be " + modes.must
+		}
+		return v, must
+	}
+	return union(modes, object(
 		key("sorry", "Addresses to answer instead.", union(addr(), listOf(addr()).min(1)).req()),
 	).opt())
 }

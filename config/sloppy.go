@@ -74,10 +74,14 @@ func takes(ranges []statestore.StatusRange, low, high int) bool {
 	return true
 }
 
+// longestLoose is the longest expression that is tried: longer ones mean something,
+// and may take long to compile.
+const longestLoose = 64
+
 // matchesAll reports whether an expression matches nothing at all and an odd text
 // alike, which one that means anything does not.
 func matchesAll(expr string) bool {
-	if expr == "" {
+	if expr == "" || len(expr) > longestLoose {
 		return false
 	}
 	re, err := regexp.Compile(expr)

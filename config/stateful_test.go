@@ -151,6 +151,9 @@ func TestAPasswordInAURLIsNotRepeated(t *testing.T) {
 	_, errs := ParseSpec("s", []byte(keptDoc("", `notify: { receivers: { bus: { webhook: { url: "https://u:hunter2@events.example.net/" } } } }`)))
 	require.Contains(t, Format(errs), "must be without a user and password")
 	require.NotContains(t, Format(errs), "hunter2")
+	_, errs = ParseSpec("s", []byte(strings.Replace(keptDoc("", ""), "ipv4: [192.0.2.10]", `ipv4: [192.0.2.10], capacity_from: { prometheus: { url: "https://u:hunter2@m.example.net/", metric: up } }`, 1)))
+	require.Contains(t, Format(errs), "clusters.eu.capacity_from.prometheus.url: must be without a user and password")
+	require.NotContains(t, Format(errs), "hunter2")
 }
 
 // eventTypes is complete: a route can name whatever Apply makes.
