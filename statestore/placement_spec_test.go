@@ -26,7 +26,9 @@ func TestPlacementSpecRefusals(t *testing.T) {
 	region := func(r *Region) func(*Spec) {
 		return func(sp *Spec) { sp.Regions = map[string]*Region{"eu": r, "us": {Countries: []string{"US"}}} }
 	}
-	at := func(lat, lon float64) *Region { return &Region{Coordinates: &Coordinates{Latitude: lat, Longitude: lon}} }
+	at := func(lat, lon float64) *Region {
+		return &Region{Coordinates: &Coordinates{Latitude: lat, Longitude: lon}}
+	}
 	tests := []struct {
 		name string
 		edit func(*Spec)
@@ -120,8 +122,11 @@ func everything(sp *Spec) {
 		{Name: "https", HTTPS: &HTTPCheck{Port: 443, TLS: &TLSCheck{Verify: true}, Expect: HTTPExpect{
 			Status: []StatusRange{{200, 299}}, JSON: map[string]string{"$.db": "ready"}, MaxLatency: ms(800), MaxBody: 1 << 16,
 		}, Warn: Warn{CertExpiresAfter: Duration(time.Hour)}}},
-		{Name: "tcp", TCP: &TCPCheck{Port: 5432}}, {Name: "tls", TLS: &HandshakeCheck{Port: 465}}, {Name: "grpc", GRPC: &GRPCCheck{Port: 443}},
-		{Name: "dns", DNS: &DNSCheck{Port: 53, Name: "x.", Type: "A", RCode: "NOERROR"}}, {Name: "icmp", ICMP: &ICMPCheck{Count: 3, MaxLoss: 0.5}},
+		{Name: "tcp", TCP: &TCPCheck{Port: 5432}},
+		{Name: "tls", TLS: &HandshakeCheck{Port: 465}},
+		{Name: "grpc", GRPC: &GRPCCheck{Port: 443}},
+		{Name: "dns", DNS: &DNSCheck{Port: 53, Name: "x.", Type: "A", RCode: "NOERROR"}},
+		{Name: "icmp", ICMP: &ICMPCheck{Count: 3, MaxLoss: 0.5}},
 	}
 	sp.Regions = map[string]*Region{
 		"eu": {Coordinates: &Coordinates{Latitude: 53.35, Longitude: -6.26}, Countries: []string{"GB", "IE"}},

@@ -134,7 +134,7 @@ func story(t testing.TB) *rig {
 // The log and the snapshot of every release replay to the same state for ever.
 // Each story has its own: what a later one brings changes nothing of an older.
 func TestG15GoldenLogAndSnapshot(t *testing.T) {
-	for name, story := range map[string]func(testing.TB) *rig{"v1": story, "v1-stateful": statefulStory} {
+	for name, story := range map[string]func(testing.TB) *rig{"v1": story, "v1-stateful": statefulStory, "v1-placement": placementStory} {
 		t.Run(name, func(t *testing.T) { golden(t, name, story) })
 	}
 }
@@ -177,10 +177,18 @@ func golden(t *testing.T, name string, story func(testing.TB) *rig) {
 // same state with the same hash; the audit chain verifies all along, time never
 // runs back, and no service is ever without an answer.
 func TestG15SnapshotEqualsReplay(t *testing.T) {
+	r := newRig(t)
+	r.must(Initialize{Installation: "demo"}, UpsertMember{member("eu")}, UpsertMember{member("us")}, UpsertMember{member("ap")},
+		ApplySpec{Spec: testSpec(), Rotations: []RotationChange{change("dr", "eu", "us")}})
+	replays(t, r, anyCommand, func(*rapid.T, *rig, *State, Command, error) {})
+}
+
+// replays checks that any sequence of drawn commands from base on, cut anywhere by a
+// snapshot and a restore, ends in the same state. It calls seen after each entry.
+func replays(t *testing.T, base *rig, draw func(*rapid.T, *rig) Command, seen func(rt *rapid.T, r *rig, before *State, cmd Command, err error)) {
+	t.Helper()
 	rapid.Check(t, func(rt *rapid.T) {
-		r := &rig{t: t, store: NewStore(), term: 1}
-		r.must(Initialize{Installation: "demo"}, UpsertMember{member("eu")}, UpsertMember{member("us")}, UpsertMember{member("ap")},
-			ApplySpec{Spec: testSpec(), Rotations: []RotationChange{change("dr", "eu", "us")}})
+		r := forked(t, base)
 		other := NewStoreAt(r.st()) // Goes through a snapshot at every entry.
 		for range rapid.IntRange(1, 40).Draw(rt, "entries") {
 			if rapid.IntRange(0, 9).Draw(rt, "election") == 0 {
@@ -188,7 +196,8 @@ func TestG15SnapshotEqualsReplay(t *testing.T) {
 			}
 			before := r.st()
 			text := string(snapshotOf(t, before))
-			err := r.doMeta(anyCommand(rt, r), Meta{
+			cmd := draw(rt, r)
+			err := r.doMeta(cmd, Meta{
 				Actor:   rapid.SampledFrom([]string{"ann", "bob", "automation", "node/eu-1"}).Draw(rt, "actor"),
 				Request: rapid.SampledFrom([]string{"", "", "r1", "r2"}).Draw(rt, "request"),
 				Issued:  start.Add(time.Duration(rapid.IntRange(0, 30).Draw(rt, "issued")) * time.Hour),
@@ -205,11 +214,12 @@ func TestG15SnapshotEqualsReplay(t *testing.T) {
 				rt.Fatalf("log time ran back from %v to %v", before.Now, st.Now)
 			}
 			invariants(rt, before, st)
+			seen(rt, r, before, cmd, err)
 
 			reread, rerr := ReadSnapshot(bytes.NewReader(snapshotOf(t, other.State())))
 			require.NoError(rt, rerr)
 			other = NewStoreAt(reread)
-			oerr := other.Apply(r.index, r.term, r.log[r.index-1]).Err
+			oerr := other.Apply(r.index, r.term, r.log[len(r.log)-1]).Err
 			if fmt.Sprint(err) != fmt.Sprint(oerr) {
 				rt.Fatalf("entry %d: %v here, %v after a restore", r.index, err, oerr)
 			}
