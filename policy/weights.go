@@ -46,6 +46,9 @@ func (v view) reported(cluster string) (int, bool) {
 	if c == nil || c.CapacityFrom == nil || cs == nil || cs.Reported == nil {
 		return 0, false
 	}
+	if v.spec != v.st.Spec && !reportedAlike(v.st.Spec, v.spec, cluster) {
+		return 0, false // Apply forgets it with the spec
+	}
 	return cs.Reported.Capacity, true
 }
 
