@@ -87,4 +87,3 @@ func BenchmarkCheck(b *testing.B) {
 		})
 	}
 }
-

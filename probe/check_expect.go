@@ -31,6 +31,7 @@ type headerPattern struct {
 }
 
 type jsonValue struct {
+	text string // of the path, as it was written
 	path *jsonpath.Path
 	want string
 }
@@ -56,7 +57,7 @@ func newExpectation(e *HTTPExpect) (*expectation, error) {
 		if err != nil {
 			return nil, fmt.Errorf("json %s: %w", path, err)
 		}
-		x.json = append(x.json, jsonValue{p, e.JSON[path]})
+		x.json = append(x.json, jsonValue{path, p, e.JSON[path]})
 	}
 	return x, nil
 }
@@ -167,14 +168,14 @@ func (x *expectation) match(body []byte) error {
 
 // match returns what is wrong with the values at the path.
 func (v *jsonValue) match(doc any) error {
-	want := fmt.Sprintf("%s is %.120s", v.path, v.want)
+	want := fmt.Sprintf("%s is %.120s", v.text, v.want)
 	found := v.path.Select(doc)
 	if len(found) == 0 {
-		return &badError{ReasonBody, fmt.Sprintf("body has no %s", v.path), want}
+		return &badError{ReasonBody, fmt.Sprintf("body has no %s", v.text), want}
 	}
 	for _, f := range found {
 		if text, scalar := scalarText(f); !scalar || text != v.want {
-			return &badError{ReasonBody, fmt.Sprintf("%s is %.80s", v.path, text), want}
+			return &badError{ReasonBody, fmt.Sprintf("%s is %.80s", v.text, text), want}
 		}
 	}
 	return nil
