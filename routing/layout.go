@@ -27,12 +27,16 @@ type layout struct {
 	zones    []zoneLayout // sorted by name
 	services []string     // sorted; a service's number is its position
 	aliases  []alias      // by service number
+	https    []bool       // by service number: it answers HTTPS too
 	members  []server
 	err      error // what of the spec had to be left out
 }
 
 // alias is how many names a service has, and in which zone: that of the last one.
-type alias struct{ zone, names int }
+type alias struct {
+	zone, names int
+	srv         bool // it has an SRV record in that zone
+}
 
 // zoneLayout is what of a zone does not depend on the table's index.
 type zoneLayout struct {
@@ -51,6 +55,7 @@ type node struct {
 	zone    int
 	apex    bool
 	service int // number, or noService
+	srv     int // number of the service whose SRV record is here, or noService
 	sets    []*RRset
 	target  string // of the CNAME among sets: the only one then
 	wild    *node  // the wildcard directly below this name
@@ -68,7 +73,9 @@ func (n *node) set(typ uint16) *RRset {
 }
 
 // empty reports whether the name exists only because something is below it.
-func (n *node) empty() bool { return n.service == noService && len(n.sets) == 0 && !n.apex }
+func (n *node) empty() bool {
+	return n.service == noService && n.srv == noService && len(n.sets) == 0 && !n.apex
+}
 
 // server is a member that answers DNS, or could name the zone's primary.
 type server struct {
@@ -122,7 +129,7 @@ func makeLayout(st *statestore.State, members []server) *layout {
 		l.add(l.zones[i].name, i).apex = true
 	}
 	l.services = sortedKeys(st.Spec.Services)
-	l.aliases = make([]alias, len(l.services))
+	l.aliases, l.https = make([]alias, len(l.services)), make([]bool, len(l.services))
 	for i, name := range l.services {
 		errs = append(errs, l.addService(i, name, st.Spec.Services[name]))
 	}
@@ -209,7 +216,7 @@ func (l *layout) add(name string, zone int) *node {
 	if ok {
 		return n
 	}
-	n = &node{zone: zone, service: noService}
+	n = &node{zone: zone, service: noService, srv: noService}
 	l.names[name] = n
 	if name == l.zones[zone].name {
 		return n
@@ -258,7 +265,30 @@ func (l *layout) addService(number int, name string, s *statestore.Service) erro
 		}
 		n.service = number
 	}
-	return errors.Join(errs...)
+	l.https[number] = s.HTTPSRecord != nil
+	return errors.Join(append(errs, l.addPort(number, name, s))...)
+}
+
+// addPort makes the owner of a service's SRV record exist.
+func (l *layout) addPort(number int, name string, s *statestore.Service) error {
+	owner := srvOwner(name, s)
+	if owner == "" {
+		return nil
+	}
+	z := l.zoneOf(owner)
+	if z < 0 {
+		return fmt.Errorf("services.%s.srv: %s is in no zone", name, owner)
+	}
+	if _, err := packName(nil, owner); err != nil {
+		return fmt.Errorf("services.%s.srv: %w", name, err)
+	}
+	n := l.add(owner, z)
+	if n.srv != noService && n.srv != number {
+		return fmt.Errorf("services.%s.srv: %s has the SRV record of service %s already", name, owner, l.services[n.srv])
+	}
+	n.srv = number
+	l.aliases[number].srv = true
+	return nil
 }
 
 func (l *layout) addRecords(zone string, z *statestore.Zone) error {
@@ -288,7 +318,11 @@ func (l *layout) addSet(set *records.Set) error {
 	switch {
 	case n.service != noService && (set.Type == TypeA || set.Type == TypeAAAA):
 		return fmt.Errorf("%s has the addresses of service %s", set.Owner, l.services[n.service])
-	case n.target != "", set.Type == TypeCNAME && (n.service != noService || len(n.sets) > 0):
+	case n.service != noService && set.Type == TypeHTTPS && l.https[n.service]:
+		return fmt.Errorf("%s has the HTTPS records of service %s (https_record)", set.Owner, l.services[n.service])
+	case n.srv != noService && set.Type == TypeSRV:
+		return fmt.Errorf("%s has the SRV record of service %s (srv)", set.Owner, l.services[n.srv])
+	case n.target != "", set.Type == TypeCNAME && (n.service != noService || n.srv != noService || len(n.sets) > 0):
 		return fmt.Errorf("a CNAME must stand alone at %s (RFC 1034 3.6.2)", set.Owner)
 	}
 	n.target = set.Target

@@ -46,6 +46,8 @@ const (
 	TypeSOA   uint16 = 6
 	TypeHINFO uint16 = 13
 	TypeAAAA  uint16 = 28
+	TypeSRV   uint16 = 33
+	TypeHTTPS uint16 = 65
 	TypeANY   uint16 = 255
 )
 
@@ -54,7 +56,7 @@ type Query struct {
 	Name   string       // in presentation format, any case; the final dot may be missing
 	Type   uint16       // of class IN
 	Client netip.Addr   // source of the query
-	Subnet netip.Prefix // from ECS; zero: none
+	Subnet netip.Prefix // from ECS, masked; zero: none
 
 	// Draw is a random number from the caller; equal draws pick equally.
 	Draw uint64
@@ -100,6 +102,10 @@ type Answer struct {
 	// Withheld is why nobody is answered of a stateful service, in a few words;
 	// empty: somebody is, or on_stale says otherwise.
 	Withheld string
+
+	// Scope is how many leading bits of the client's address decided: every address
+	// that has them in common gets this answer too, but for the draw. 0: everybody.
+	Scope uint8
 
 	// Stale says that the answer is older than the service's on_stale.after: it is
 	// kept, and DNS says so (RFC 8914, Stale Answer).
@@ -155,7 +161,10 @@ type Table struct {
 	Zones []*Zone // sorted by name
 
 	layout   *layout
-	services []*service        // by service number of the layout
+	services services          // by service number of the layout
+	clients  *clients          // who is where
+	views    map[string]*view  // by what they are made from
+	records  []int             // of services, by zone
 	state    *statestore.State // what it was made from
 	local    Local             // and what this node knew itself
 }
@@ -174,9 +183,16 @@ func (t *Table) Newer(old *Table) bool {
 // State returns what the table was made from.
 func (t *Table) State() *statestore.State { return t.state }
 
+// Suppose makes the table that this node would answer from in another state: what it
+// knows itself stays.
+func (t *Table) Suppose(st *statestore.State) (*Table, error) { return Update(t, st, t.local) }
+
+// Geo names the build of the GeoIP file that clients are located by; "" if none.
+func (t *Table) Geo() string { return t.clients.from.geo.Build() }
+
 // Step is one numbered line of a trace.
 type Step struct {
-	Step string `json:"step"`           // "name", "client", "candidates", "state" or "answer"
+	Step string `json:"step"`           // "name", "alias", "client", "candidates", "state", "rank" or "answer"
 	Text string `json:"text"`           // what was decided
 	Note string `json:"note,omitempty"` // why, or what was left out
 }

@@ -52,8 +52,11 @@ func (t *Table) at(n *node, q Query, a *Answer, tr *Trace) {
 	case n.empty():
 	case q.Type == TypeANY:
 		a.Set = hinfo
-	case n.service != noService && (q.Type == TypeA || q.Type == TypeAAAA):
-		t.routed(t.services[n.service], q, a, tr)
+	case n.service != noService && t.services.at(n.service).routes(q.Type):
+		t.routed(t.services.at(n.service), q, a, tr)
+		return
+	case n.srv != noService && q.Type == TypeSRV:
+		t.port(t.services.at(n.srv), q, a, tr)
 		return
 	case n.apex && q.Type == TypeSOA:
 		a.Set = a.Zone.SOA
@@ -68,33 +71,73 @@ func (t *Table) at(n *node, q Query, a *Answer, tr *Trace) {
 	}
 }
 
+// routes reports whether the service answers a type by its rotation.
+func (s *service) routes(typ uint16) bool {
+	return typ == TypeA || typ == TypeAAAA || typ == TypeHTTPS && s.https != nil
+}
+
+func (s *service) pool(typ uint16) *pool {
+	switch typ {
+	case TypeAAAA:
+		return &s.v6
+	case TypeHTTPS:
+		return s.https
+	}
+	return &s.v4
+}
+
 // routed answers with the addresses of a service.
 func (t *Table) routed(s *service, q Query, a *Answer, tr *Trace) {
 	tr.service = s
-	a.Service = s.name
-	if after := s.onStale.After.D(); after > 0 && q.Stale > after {
-		a.Stale = true
-		switch s.onStale.Answer {
-		case statestore.StaleServFail:
-			a.Kind = ServFail
-			return
-		case statestore.StaleRefuse:
-			a.Kind = Refused
-			return
-		}
+	if s.stale(q, a) {
+		return
 	}
-	p := &s.v4
-	if q.Type == TypeAAAA {
-		p = &s.v6
-	}
-	tr.pool = p
-	a.Kind, a.AllDown = p.kind, p.allDown
-	if p.kind != NoError {
-		if s.side != nil && p.kind == ServFail {
+	p := s.pool(q.Type)
+	pl, scope := t.plan(s, p, q)
+	tr.pool, tr.plan = p, pl
+	a.Kind, a.AllDown, a.Scope = pl.kind, pl.allDown, scope
+	if pl.kind != NoError {
+		if s.side != nil && pl.kind == ServFail {
 			a.Withheld = s.side.why()
 		}
 		return
 	}
-	pk := p.pick(q.Draw)
+	pk := p.pick(pl, q)
 	a.Set, a.Clusters = pk.set, pk.clusters
+}
+
+// stale says what a node that is cut off says of a service, and reports whether that
+// is all it says.
+func (s *service) stale(q Query, a *Answer) bool {
+	a.Service = s.name
+	after := s.onStale.After.D()
+	if after <= 0 || q.Stale <= after {
+		return false
+	}
+	a.Stale = true
+	switch s.onStale.Answer {
+	case statestore.StaleServFail:
+		a.Kind = ServFail
+		return true
+	case statestore.StaleRefuse:
+		a.Kind = Refused
+		return true
+	}
+	return false
+}
+
+// port answers with the SRV record of a service: it is there while the service
+// answers anybody.
+func (t *Table) port(s *service, q Query, a *Answer, tr *Trace) {
+	tr.service = s
+	if s.stale(q, a) {
+		return
+	}
+	if d := s.side; d != nil && d.cluster(s.onStale.Answer) == "" {
+		if a.Kind = d.kind(s.onStale.Answer); a.Kind == ServFail {
+			a.Withheld = d.why()
+		}
+		return
+	}
+	a.Kind, a.Set = NoError, s.srv
 }

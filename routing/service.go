@@ -1,10 +1,8 @@
 package routing
 
 import (
-	"math/bits"
+	"cmp"
 	"net/netip"
-	"slices"
-	"sort"
 	"time"
 
 	"github.com/quorate/quorate/statestore"
@@ -19,235 +17,156 @@ type service struct {
 	changing bool   // the TTL is that of a service with a suspect target or an open cutover
 	rotation uint64 // number
 	side     *side  // nil: stateless
-	records  int    // in one answer of each family, at most
+	records  int    // in one answer of each type, at most
+	view     *view
 	v4, v6   pool
+	https    *pool  // nil: no HTTPS records
+	srv      *RRset // nil: no SRV record
 }
 
-// pool is the prepared answers of one address family.
-type pool struct {
-	kind     Kind // NoError, NoData or ServFail; Refused for an unconfirmed service that wants it
-	allDown  statestore.AllDownMode
-	fallback bool // no rotation was committed: all candidates stand in (G5)
-	sorry    bool
-	family   bool // a candidate has an address of the family
-	picks    []pick
-	sums     []uint64 // weighted: running totals of the weights; nil: the first pick always
-	clusters int      // clusters in an answer
-	limit    int      // addresses in an answer
+// maker prepares the answers of one service.
+type maker struct {
+	name    string
+	sp      *statestore.Spec
+	spec    *statestore.Service
+	view    *view
+	latency map[string]map[netip.Addr]statestore.Duration
+	service *service
 }
 
-// pick is one cluster's prepared answer.
-type pick struct {
-	clusters []string // one name; empty for a sorry address
-	weight   int
-	set      *RRset
-}
-
-// makeService prepares the answers of a service. A nil running side counts as one
-// without a rotation.
-func makeService(name string, sp *statestore.Spec, run *statestore.ServiceState, suspect bool, local Local) *service {
+// makeService prepares the answers of a service. A service that was never judged
+// counts as one without a rotation.
+func (t *Table) makeService(name string, v *view) *service {
+	sp, run := t.state.Spec, t.state.Services[name]
 	spec := sp.Services[name]
 	if run == nil {
 		run = &statestore.ServiceState{}
 	}
-	changing := suspect || run.Ownership != nil && run.Ownership.Open != ""
-	s := &service{name: name, policy: spec.Policy.Type, onStale: spec.OnStale, changing: changing, rotation: run.Rotation.Number}
-	s.side = sideOf(spec, run, local, name)
-	ttl := seconds(spec.TTL.Normal)
-	if changing {
-		ttl = seconds(spec.TTL.Changing)
-	}
-	if s.side != nil {
-		s.v4 = s.makeOwnedPool(sp, TypeA, ttl, run.Rotation.V4)
-		s.v6 = s.makeOwnedPool(sp, TypeAAAA, ttl, run.Rotation.V6)
-	} else {
-		s.v4 = makePool(name, sp, TypeA, ttl, run.Rotation.V4)
-		s.v6 = makePool(name, sp, TypeAAAA, ttl, run.Rotation.V6)
-	}
+	changing := t.state.Suspect(name) || run.Ownership != nil && run.Ownership.Open != ""
+	s := &service{name: name, policy: spec.Policy.Type, onStale: spec.OnStale, changing: changing, rotation: run.Rotation.Number, view: v}
+	s.side = sideOf(spec, run, t.local, name)
+	m := &maker{name: name, sp: sp, spec: spec, view: v, latency: t.state.Latency, service: s}
+	s.v4 = m.pool(TypeA, run.Rotation.V4)
+	s.v6 = m.pool(TypeAAAA, run.Rotation.V6)
 	s.records = s.v4.records() + s.v6.records()
+	if spec.HTTPSRecord != nil {
+		https := m.pool(TypeHTTPS, bothFamilies(run.Rotation.V4, run.Rotation.V6))
+		s.https = &https
+		s.records += https.records()
+	}
+	s.srv = srvSet(spec)
 	return s
 }
 
-func makePool(name string, sp *statestore.Spec, typ uint16, ttl uint32, from statestore.Pool) pool {
-	spec := sp.Services[name]
-	p := pool{allDown: from.AllDown, clusters: max(1, spec.Answer.Clusters), limit: spec.Answer.Addresses}
-	all := candidateShares(name, sp, typ)
-	p.family = len(all) > 0
-	if spec.Policy.Type == statestore.Failover {
-		p.clusters = 1 // never a union of groups
+func (m *maker) pool(typ uint16, from statestore.Pool) pool {
+	if m.service.side != nil {
+		return m.ownedPool(typ, from)
 	}
-	switch {
-	case from.AllDown == statestore.NoData && p.family:
-		p.kind = NoData
-		return p
-	case from.AllDown == statestore.ServFail && p.family:
-		p.kind = ServFail
-		return p
-	case from.AllDown == statestore.Sorry && p.family:
-		p.kind, p.sorry = NoData, true
-		if set := addressSet(typ, ttl, spec.OnAllDown.Sorry, p.limit); set != nil {
-			p.kind, p.picks = NoError, []pick{{set: set}}
-		}
-		return p
-	}
-	shares := from.Shares
-	if len(shares) == 0 && p.family {
-		shares, p.fallback = all, true
-	}
-	for _, sh := range shares {
-		if set := addressSet(typ, ttl, sh.Endpoints, p.limit); set != nil {
-			p.picks = append(p.picks, pick{clusters: []string{sh.Cluster}, weight: max(0, sh.Weight), set: set})
-		}
-	}
-	if len(p.picks) == 0 {
-		p.kind = NoData // no candidate has an address of the family
-		return p
-	}
-	p.kind = NoError
-	if spec.Policy.Type != statestore.Failover {
-		p.sums = runningSums(p.picks)
-	}
-	return p
+	return m.shared(typ, from)
 }
 
-// candidateShares returns all candidates' addresses of a family, in policy order.
-func candidateShares(name string, sp *statestore.Spec, typ uint16) []statestore.Share {
-	spec := sp.Services[name]
-	names := sp.Candidates(name)
-	rank := func(c string) int {
-		if i := slices.Index(spec.Policy.Order, c); i >= 0 {
-			return i
-		}
-		return len(spec.Policy.Order)
+// ttl is that of answers that name a cluster; "" is none.
+func (m *maker) ttl(cluster string) uint32 {
+	ttl := m.spec.TTL
+	if o := m.spec.Overrides[cluster]; o != nil && o.TTL != nil {
+		ttl = *o.TTL
 	}
-	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
+	if m.service.changing {
+		return seconds(ttl.Changing)
+	}
+	return seconds(ttl.Normal)
+}
+
+// set prepares the records of a type for some addresses, or nil where none fits.
+func (m *maker) set(typ uint16, cluster string, addrs []netip.Addr) *RRset {
+	if typ == TypeHTTPS {
+		return httpsSet(m.ttl(cluster), m.spec.HTTPSRecord.ALPN, addrs, m.spec.Answer.Addresses)
+	}
+	return addressSet(typ, m.ttl(cluster), addrs, m.spec.Answer.Addresses)
+}
+
+// addresses are a cluster's that records of a type are made of.
+func addresses(cl *statestore.Cluster, typ uint16) []netip.Addr {
+	switch {
+	case cl == nil:
+		return nil
+	case typ == TypeAAAA:
+		return cl.IPv6
+	case typ == TypeHTTPS:
+		return cl.Endpoints()
+	}
+	return cl.IPv4
+}
+
+// offers returns all candidates' addresses that records of a type are made of, in
+// policy order.
+func (m *maker) offers(typ uint16) []statestore.Share {
 	var shares []statestore.Share
-	for _, c := range names {
-		cl := sp.Clusters[c]
-		if cl == nil {
-			continue
-		}
-		addrs := cl.IPv4
-		if typ == TypeAAAA {
-			addrs = cl.IPv6
-		}
-		if len(addrs) > 0 {
-			shares = append(shares, statestore.Share{Cluster: c, Weight: spec.Policy.Weights[c], Endpoints: addrs})
+	for _, c := range m.view.candidates {
+		if addrs := addresses(m.sp.Clusters[c], typ); len(addrs) > 0 {
+			shares = append(shares, statestore.Share{Cluster: c, Weight: m.weight(c), Endpoints: addrs})
 		}
 	}
 	return shares
 }
 
-// addressSet prepares at most limit addresses of the type's family (0: all), or nil.
-func addressSet(typ uint16, ttl uint32, addrs []netip.Addr, limit int) *RRset {
-	set := &RRset{Type: typ, TTL: ttl}
-	for _, a := range addrs {
-		if a = a.Unmap().WithZone(""); a.Is4() != (typ == TypeA) {
-			continue
-		}
-		if limit > 0 && len(set.Rdata) == limit {
-			break
-		}
-		set.Rdata, set.Text = append(set.Rdata, a.AsSlice()), append(set.Text, a.String())
+// weight is a cluster's while no rotation says one.
+func (m *maker) weight(cluster string) int {
+	if o := m.spec.Overrides[cluster]; o != nil && o.Weight != nil {
+		return *o.Weight
 	}
-	if len(set.Rdata) == 0 {
-		return nil
-	}
-	return set
+	return m.spec.Policy.Weights[cluster]
 }
 
-// runningSums returns the running totals of the weights. When none has a weight,
-// all have the same.
-func runningSums(picks []pick) []uint64 {
-	sums := make([]uint64, len(picks))
-	var total uint64
-	for i := range picks {
-		total += uint64(picks[i].weight)
-		sums[i] = total
-	}
-	if total == 0 {
-		for i := range picks {
-			sums[i] = uint64(i) + 1
-		}
-	}
-	return sums
-}
-
-// pick returns the answer that draw chooses. Only an answer of several clusters allocates.
-func (p *pool) pick(draw uint64) pick {
+// bothFamilies is the part of a rotation that HTTPS records name. A family that has
+// something up is not mixed with one that has not.
+func bothFamilies(v4, v6 statestore.Pool) statestore.Pool {
+	up4, up6 := v4.AllDown == "" && len(v4.Shares) > 0, v6.AllDown == "" && len(v6.Shares) > 0
 	switch {
-	case p.sums == nil || len(p.picks) == 1:
-		return p.picks[0]
-	case p.clusters == 1:
-		return p.picks[drawn(p.sums, draw)]
+	case up4 && !up6:
+		return v4
+	case up6 && !up4:
+		return v6
 	}
-	return p.pickSeveral(draw)
-}
-
-// drawn returns which running total the draw falls below.
-func drawn(sums []uint64, draw uint64) int {
-	at, _ := bits.Mul64(draw, sums[len(sums)-1]) // uniform in [0, total)
-	return sort.Search(len(sums), func(i int) bool { return at < sums[i] })
-}
-
-// pickSeveral draws clusters without putting back, then takes their addresses in
-// turn, so that the limit leaves each cluster its part.
-func (p *pool) pickSeveral(draw uint64) pick {
-	left := slices.Clone(p.picks)
-	var chosen []pick
-	for len(chosen) < p.clusters && len(left) > 0 {
-		i := drawn(runningSums(left), draw)
-		chosen = append(chosen, left[i])
-		left = slices.Delete(left, i, i+1)
-		draw = mix(draw)
-	}
-	out := pick{set: &RRset{Type: chosen[0].set.Type, TTL: chosen[0].set.TTL}}
-	for _, c := range chosen {
-		out.clusters = append(out.clusters, c.clusters...)
-	}
-	for i, more := 0, true; more; i++ {
-		more = false
-		for _, c := range chosen {
-			if i >= len(c.set.Rdata) || (p.limit > 0 && len(out.set.Rdata) == p.limit) {
-				continue
+	out := statestore.Pool{AllDown: cmp.Or(v4.AllDown, v6.AllDown)}
+	for _, sh := range v4.Shares {
+		for _, o := range v6.Shares {
+			if o.Cluster == sh.Cluster {
+				sh.Endpoints = append(sh.Endpoints[:len(sh.Endpoints):len(sh.Endpoints)], o.Endpoints...)
 			}
-			out.set.Rdata = append(out.set.Rdata, c.set.Rdata[i])
-			out.set.Text = append(out.set.Text, c.set.Text[i])
-			more = true
+		}
+		out.Shares = append(out.Shares, sh)
+	}
+	for _, sh := range v6.Shares {
+		if !hasCluster(v4.Shares, sh.Cluster) {
+			out.Shares = append(out.Shares, sh)
 		}
 	}
 	return out
 }
 
-// mix turns one draw into the next (splitmix64).
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9
-	x = (x ^ (x >> 27)) * 0x94d049bb133111eb
-	return x ^ (x >> 31)
+func hasCluster(shares []statestore.Share, cluster string) bool {
+	for _, sh := range shares {
+		if sh.Cluster == cluster {
+			return true
+		}
+	}
+	return false
 }
 
 // same reports whether two preparations of a service answer every query alike.
 func (s *service) same(o *service) bool {
 	return s.name == o.name && s.policy == o.policy && s.onStale == o.onStale && s.changing == o.changing &&
-		s.rotation == o.rotation && sameSide(s.side, o.side) && s.v4.same(&o.v4) && s.v6.same(&o.v6)
+		s.rotation == o.rotation && s.records == o.records && s.view == o.view && sameSide(s.side, o.side) &&
+		s.v4.same(&o.v4) && s.v6.same(&o.v6) && sameSet(s.srv, o.srv) &&
+		(s.https == nil) == (o.https == nil) && (s.https == nil || s.https.same(o.https))
 }
 
-func (p *pool) same(o *pool) bool {
-	return p.kind == o.kind && p.allDown == o.allDown && p.fallback == o.fallback && p.sorry == o.sorry && p.family == o.family &&
-		p.clusters == o.clusters && p.limit == o.limit && slices.Equal(p.sums, o.sums) &&
-		slices.EqualFunc(p.picks, o.picks, func(a, b pick) bool {
-			return a.weight == b.weight && slices.Equal(a.clusters, b.clusters) && a.set.TTL == b.set.TTL && slices.Equal(a.set.Text, b.set.Text)
-		})
-}
-
-// records is how many records one answer of the pool has at most.
-func (p *pool) records() int {
-	n := 0
-	for _, pk := range p.picks {
-		n = max(n, len(pk.set.Rdata))
+func sameSet(a, b *RRset) bool {
+	if a == nil || b == nil {
+		return a == b
 	}
-	return n
+	return a.TTL == b.TTL && a.Text[0] == b.Text[0]
 }
 
 func seconds(d statestore.Duration) uint32 {

@@ -106,3 +106,12 @@ func query(name, typ string) Query {
 	number, _ := ParseType(typ)
 	return Query{Name: name, Type: number, Client: netip.MustParseAddr("203.0.113.99")}
 }
+
+// prepared are the table's services in the order of their numbers.
+func prepared(t *Table) []*service {
+	var list []*service
+	for _, s := range t.services.all() {
+		list = append(list, s)
+	}
+	return list
+}

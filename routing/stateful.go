@@ -3,12 +3,17 @@ package routing
 import (
 	"net/netip"
 
+	"github.com/quorate/quorate/routing/geo"
 	"github.com/quorate/quorate/statestore"
 )
 
-// Local is what a node knows of stateful services beside the state: what its own
-// disk says. The zero value is a node that knows nothing more.
+// Local is what a node knows beside the state: what its own disk says. The zero
+// value is a node that knows nothing more.
 type Local struct {
+	// Geo is this node's GeoIP file. Nodes that answer from the same build answer
+	// alike. Nil: clients are known by the clusters' CIDRs alone.
+	Geo *geo.Index
+
 	// Withheld is why this node answers nobody for a service, by service. It must not
 	// answer with an epoch that a restart could take back, nor with a lower one than
 	// it has answered with before (G2).
@@ -86,46 +91,36 @@ func (d *side) why() string {
 	return "withheld on this node"
 }
 
-// makeOwnedPool prepares the one answer of a stateful service: every client gets
-// the same cluster, and while nobody may be answered everybody gets the same refusal.
-func (s *service) makeOwnedPool(sp *statestore.Spec, typ uint16, ttl uint32, from statestore.Pool) pool {
-	spec := sp.Services[s.name]
-	p := pool{clusters: 1, limit: spec.Answer.Addresses}
-	p.family = len(candidateShares(s.name, sp, typ)) > 0
-	cluster := s.side.cluster(spec.OnStale.Answer)
+// ownedPool prepares the one answer of a stateful service: every client gets the
+// same cluster, and while nobody may be answered everybody gets the same refusal.
+func (m *maker) ownedPool(typ uint16, from statestore.Pool) pool {
+	p := pool{typ: typ, clusters: 1, limit: m.spec.Answer.Addresses, family: len(m.offers(typ)) > 0}
+	d := m.service.side
+	cluster := d.cluster(m.spec.OnStale.Answer)
+	pl := plan{kind: NoData} // a resolver that asks for IPv6 in vain must not give up IPv4
 	switch {
 	case !p.family:
-		p.kind = NoData // a resolver that asks for IPv6 in vain must not give up IPv4
-		return p
 	case cluster == "":
-		p.kind = s.side.kind(spec.OnStale.Answer)
-		return p
+		pl.kind = d.kind(m.spec.OnStale.Answer)
+	default:
+		if m.addPick(&p, statestore.Share{Cluster: cluster, Endpoints: m.endpoints(typ, cluster, from)}, false) == 0 {
+			one := []rank{{picks: []int{0}, sums: []uint64{1}}}
+			pl = plan{kind: NoError, first: one, then: one, simple: true}
+		}
 	}
-	set := addressSet(typ, ttl, s.endpoints(sp, typ, cluster, from), p.limit)
-	if set == nil {
-		p.kind = NoData // this side has no address of the family
-		return p
-	}
-	p.kind, p.picks = NoError, []pick{{clusters: []string{cluster}, set: set}}
+	p.plans = []plan{pl}
 	return p
 }
 
 // endpoints are those the rotation names, and never another cluster's: all of the
 // cluster's own where the rotation is of another one.
-func (s *service) endpoints(sp *statestore.Spec, typ uint16, cluster string, from statestore.Pool) []netip.Addr {
+func (m *maker) endpoints(typ uint16, cluster string, from statestore.Pool) []netip.Addr {
 	for _, sh := range from.Shares {
 		if sh.Cluster == cluster && len(sh.Endpoints) > 0 {
 			return sh.Endpoints
 		}
 	}
-	cl := sp.Clusters[cluster]
-	switch {
-	case cl == nil:
-		return nil
-	case typ == TypeAAAA:
-		return cl.IPv6
-	}
-	return cl.IPv4
+	return addresses(m.sp.Clusters[cluster], typ)
 }
 
 // sameSide reports whether two sides answer and explain alike.
@@ -152,7 +147,7 @@ type Epoch struct {
 // Epochs returns the stateful services of the table, sorted by name.
 func (t *Table) Epochs() []Epoch {
 	var list []Epoch
-	for _, s := range t.services {
+	for _, s := range t.services.all() {
 		if s.side != nil {
 			list = append(list, s.epoch())
 		}
@@ -163,7 +158,7 @@ func (t *Table) Epochs() []Epoch {
 // Epoch returns how far the table has come with a service; false if it is none of
 // the stateful ones.
 func (t *Table) Epoch(service string) (Epoch, bool) {
-	s := t.service(service, 0)
+	s := t.service(service)
 	if s == nil || s.side == nil {
 		return Epoch{}, false
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 
 	"github.com/quorate/quorate/statestore"
@@ -34,9 +35,9 @@ func CheckSpec(sp *statestore.Spec) error {
 }
 
 // Update makes the table of a state from an earlier one and shares with it what
-// did not change: the entries of other services, and the names while spec and
-// members are the same. Without local knowledge it answers as Compile(st) does. A
-// nil prev compiles.
+// did not change: the entries of other services, the names while spec and members
+// are the same, and who is where while regions, CIDRs and the GeoIP file are. Without
+// local knowledge it answers as Compile(st) does. A nil prev compiles.
 func Update(prev *Table, st *statestore.State, local Local) (*Table, error) {
 	t := &Table{
 		Generation: st.Generation,
@@ -52,44 +53,92 @@ func Update(prev *Table, st *statestore.State, local Local) (*Table, error) {
 	} else {
 		t.layout = makeLayout(st, members)
 	}
-	t.services = t.makeServices(prev)
+	t.locate(prev)
+	if t.follows(prev) {
+		t.patch(prev)
+	} else {
+		t.makeServices(prev)
+	}
 	t.Zones = t.makeZones()
-	t.countRecords()
 	return t, t.layout.err
 }
 
-// makeServices prepares each service, or takes it from prev.
-func (t *Table) makeServices(prev *Table) []*service {
-	st := t.state
-	list := make([]*service, len(t.layout.services))
-	for i, name := range t.layout.services {
-		run := st.Services[name]
-		var old *service
-		if prev != nil {
-			old = prev.service(name, i)
-		}
-		if old != nil && prev.state.Spec == st.Spec && run != nil && prev.state.Services[name] == run &&
-			prev.local.Withheld[name] == t.local.Withheld[name] && prev.local.Active[name] == t.local.Active[name] {
-			list[i] = old // nothing it is made from has changed
-			continue
-		}
-		list[i] = makeService(name, st.Spec, run, st.Suspect(name), t.local)
-		if old != nil && old.same(list[i]) {
-			list[i] = old
-		}
+// locate takes over who is where, or finds it out.
+func (t *Table) locate(prev *Table) {
+	if prev != nil && prev.state.Spec == t.state.Spec && prev.local.Geo == t.local.Geo {
+		t.clients, t.views = prev.clients, prev.views
+		return
 	}
-	return list
+	from := placesOf(t.state.Spec, t.local.Geo)
+	if prev != nil && prev.clients.from.same(from) {
+		t.clients = prev.clients
+		return
+	}
+	t.clients = makeClients(from)
 }
 
-// service returns a service by name; hint is its number if the layout is the same.
-func (t *Table) service(name string, hint int) *service {
-	if hint < len(t.services) && t.services[hint].name == name {
-		return t.services[hint]
+// follows reports whether prev has the same services, and clients.
+func (t *Table) follows(prev *Table) bool {
+	return prev != nil && prev.state.Spec == t.state.Spec && prev.clients == t.clients
+}
+
+// patch makes anew only the services of which something else is another: the running
+// side, what this node knows of it, the round trips.
+func (t *Table) patch(prev *Table) {
+	local := maps.Equal(prev.local.Withheld, t.local.Withheld) && maps.Equal(prev.local.Active, t.local.Active)
+	latency := maps.EqualFunc(prev.state.Latency, t.state.Latency, maps.Equal[map[netip.Addr]statestore.Duration])
+	t.services, t.records = prev.services.share(), slices.Clone(prev.records)
+	for i, name := range t.layout.services {
+		run, e := t.state.Services[name], prev.services.entry(i)
+		if run == e.run && run != nil && (latency || e.policy != statestore.Latency) &&
+			(local || prev.local.Withheld[name] == t.local.Withheld[name] && prev.local.Active[name] == t.local.Active[name]) {
+			continue
+		}
+		s := t.makeService(name, e.view)
+		if e.same(s) {
+			s = e.service
+		}
+		t.records[t.layout.aliases[i].zone] += t.count(i, s) - t.count(i, e.service)
+		t.services.set(i, entry{s, run})
 	}
+}
+
+// makeServices prepares each service, and keeps those of prev that answer alike.
+func (t *Table) makeServices(prev *Table) {
+	vr := &viewer{spec: t.state.Spec, clients: t.clients, made: map[string]*view{}}
+	if prev != nil && prev.clients == t.clients {
+		vr.before = prev.views
+	}
+	t.services, t.records = makeServices(len(t.layout.services)), make([]int, len(t.layout.zones))
+	for i, name := range t.layout.services {
+		s := t.makeService(name, vr.of(name))
+		if prev != nil {
+			if old := prev.service(name); old != nil && old.same(s) {
+				s = old
+			}
+		}
+		t.records[t.layout.aliases[i].zone] += t.count(i, s)
+		t.services.set(i, entry{s, t.state.Services[name]})
+	}
+	t.views = vr.made
+}
+
+// service returns a service by name, or nil.
+func (t *Table) service(name string) *service {
 	if i, ok := slices.BinarySearch(t.layout.services, name); ok {
-		return t.services[i]
+		return t.services.at(i)
 	}
 	return nil
+}
+
+// count is how many records a service's names have.
+func (t *Table) count(number int, s *service) int {
+	at := t.layout.aliases[number]
+	n := at.names * s.records
+	if at.srv {
+		n++
+	}
+	return n
 }
 
 // makeZones adds what depends on the index and the rotations to the zones.
@@ -97,21 +146,12 @@ func (t *Table) makeZones() []*Zone {
 	zones := make([]*Zone, len(t.layout.zones))
 	for i := range t.layout.zones {
 		zl := &t.layout.zones[i]
-		z := &Zone{Name: zl.name, NS: zl.ns, Serial: t.Serial, Records: zl.records + 1}
+		z := &Zone{Name: zl.name, NS: zl.ns, Serial: t.Serial, Records: zl.records + 1 + t.records[i]}
 		z.SOA = soaSet(zl, t.Serial, zl.ttl)
 		z.Negative = soaSet(zl, t.Serial, min(zl.ttl, seconds(zl.soa.NegativeTTL))) // RFC 2308 3
 		zones[i] = z
 	}
 	return zones
-}
-
-// countRecords adds what the services answer to the zones' counts.
-func (t *Table) countRecords() {
-	for i, s := range t.services {
-		if at := t.layout.aliases[i]; at.names > 0 {
-			t.Zones[at.zone].Records += at.names * s.records
-		}
-	}
 }
 
 func soaSet(zl *zoneLayout, serial, ttl uint32) *RRset {

@@ -2,6 +2,7 @@ package routing
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -18,7 +19,8 @@ type Trace struct {
 	node    *node // the last one looked at; nil: no such name
 	wild    bool
 	service *service
-	pool    *pool
+	pool    *pool // nil: no rotation was looked at
+	plan    *plan
 	answer  Answer
 }
 
@@ -28,6 +30,7 @@ func (t Trace) Steps() []Step {
 	steps = append(steps, t.client())
 	if t.service != nil {
 		steps = append(steps, t.candidates(), t.state())
+		steps = append(steps, t.ranking()...)
 	}
 	return append(steps, t.result())
 }
@@ -43,11 +46,13 @@ func (t Trace) name() Step {
 	case n == nil:
 		s.Text = fmt.Sprintf("%s -> no such name in zone %s", t.asked, t.table.Zones[zone].Name)
 	case n.service != noService:
-		service, kind := t.table.services[n.service], "stateless"
+		service, kind := t.table.services.at(n.service), "stateless"
 		if service.side != nil {
 			kind = "stateful"
 		}
 		s.Text = fmt.Sprintf("%s -> service %s (%s, %s)", t.asked, service.name, kind, service.policy)
+	case n.srv != noService && t.query.Type == TypeSRV:
+		s.Text = fmt.Sprintf("%s -> the SRV record of service %s", t.asked, t.table.services.at(n.srv).name)
 	case n.empty():
 		s.Text = fmt.Sprintf("%s -> no records, only names below it, in zone %s", t.asked, t.table.Zones[zone].Name)
 	default:
@@ -78,27 +83,6 @@ func (t Trace) zoneNames() []string {
 	return names
 }
 
-func (t Trace) client() Step {
-	who := "any client"
-	if t.query.Client.IsValid() {
-		who = t.query.Client.String()
-	}
-	if t.query.Subnet.IsValid() {
-		who += fmt.Sprintf(" (ECS %s)", t.query.Subnet)
-	} else {
-		who += " (query source; no ECS)"
-	}
-	s := Step{Step: "client", Text: who}
-	switch {
-	case t.service == nil:
-	case t.service.side != nil:
-		s.Note = "a stateful service answers every client alike"
-	default:
-		s.Note = fmt.Sprintf("policy %s answers every client alike", t.service.policy)
-	}
-	return s
-}
-
 func (t Trace) candidates() Step {
 	spec := t.table.state.Spec
 	in := spec.Candidates(t.service.name)
@@ -123,33 +107,35 @@ func (t Trace) candidates() Step {
 // state tells the rotation the answer comes from, and why candidates are not in it.
 func (t Trace) state() Step {
 	s := Step{Step: "state"}
-	if t.pool == nil { // on_stale decided
+	switch {
+	case t.staleDecided():
 		s.Text = fmt.Sprintf("no leader heard for %s, more than on_stale.after %s", t.query.Stale, t.service.onStale.After)
 		return s
-	}
-	if t.service.side != nil {
+	case t.service.side != nil:
 		return t.owned()
+	case t.pool == nil:
+		s.Text = "a name and a port: clusters answer at the name"
+		return s
 	}
 	var in, shown []string
 	for _, p := range t.pool.picks {
-		in = append(in, p.clusters...)
-		for _, c := range p.clusters {
-			if t.service.policy == statestore.Weighted {
-				c = fmt.Sprintf("%s %d", c, p.weight)
-			}
-			shown = append(shown, c)
+		if p.out {
+			continue
 		}
+		in = append(in, p.clusters...)
+		shown = append(shown, t.standingPick(p))
 	}
 	s.Text = fmt.Sprintf("rotation %d: %s", t.service.rotation, orNone(shown))
 	var notes []string
 	switch {
 	case !t.pool.family:
 		notes = append(notes, "no candidate has an "+t.familyName()+" address")
-	case t.pool.allDown != "":
-		notes = append(notes, "no candidate is up: on_all_down "+string(t.pool.allDown))
+	case t.plan.allDown != "" && !t.plan.resident:
+		notes = append(notes, "no candidate is up: on_all_down "+string(t.plan.allDown))
 	case t.pool.fallback:
 		notes = append(notes, "no rotation committed yet: all candidates stand in")
 	}
+	notes = append(notes, t.pinned(in)...)
 	for _, c := range t.table.state.Spec.Candidates(t.service.name) {
 		if why := t.standing(c); why != "" {
 			if slices.Contains(in, c) {
@@ -182,7 +168,7 @@ func (t Trace) standing(cluster string) string {
 func (t Trace) judged(run *statestore.ServiceState, cluster string) string {
 	have, up, down := 0, 0, 0
 	for target, ts := range run.Targets {
-		if target.Cluster != cluster || target.Endpoint.Is4() != (t.query.Type == TypeA) {
+		if target.Cluster != cluster || !t.ofType(target.Endpoint) {
 			continue
 		}
 		have++
@@ -206,9 +192,23 @@ func (t Trace) judged(run *statestore.ServiceState, cluster string) string {
 	return fmt.Sprintf("has %d of %d endpoints up", up, have)
 }
 
+// ofType reports whether records of the type asked are made of an address.
+func (t Trace) ofType(a netip.Addr) bool {
+	return t.query.Type != TypeA && t.query.Type != TypeAAAA || a.Is4() == (t.query.Type == TypeA)
+}
+
+// staleDecided reports whether on_stale alone decided.
+func (t Trace) staleDecided() bool {
+	return t.answer.Stale && t.service.onStale.Answer != statestore.StaleKeep && t.plan == nil && t.answer.Set == nil
+}
+
+// familyName is what an address must be, after "an".
 func (t Trace) familyName() string {
-	if t.query.Type == TypeAAAA {
+	switch t.query.Type {
+	case TypeAAAA:
 		return "IPv6"
+	case TypeHTTPS:
+		return "IP"
 	}
 	return "IPv4"
 }
@@ -219,7 +219,7 @@ func (t Trace) result() Step {
 	switch {
 	case a.Set != nil:
 		s.Text = fmt.Sprintf("%s %s  TTL %d", records.TypeName(a.Set.Type), strings.Join(a.Set.Text, ", "), a.Set.TTL)
-		if t.service != nil && t.service.changing {
+		if t.service != nil && t.service.changing && t.pool != nil {
 			s.Text += " (changing)"
 		}
 	case a.Kind == NoError:
@@ -237,7 +237,7 @@ func (t Trace) result() Step {
 func (t Trace) why(typ string) string {
 	a := t.answer
 	switch {
-	case t.service != nil && t.pool == nil:
+	case t.service != nil && t.staleDecided():
 		return "on_stale: " + string(t.service.onStale.Answer)
 	case t.service == nil && a.Set == hinfo:
 		return "ANY gets the least there is (RFC 8482)"
@@ -245,24 +245,14 @@ func (t Trace) why(typ string) string {
 		return "the name has no " + typ + " records"
 	case t.service == nil:
 		return ""
-	case !t.pool.family:
+	case t.pool == nil && t.service.side == nil:
+		return "the service's first name and its port"
+	case t.pool != nil && !t.pool.family:
 		return "no candidate has an " + t.familyName() + " address"
 	case t.service.side != nil:
 		return t.ownedWhy()
-	case t.pool.sorry:
-		return "the sorry address of on_all_down"
-	case a.Kind != NoError:
-		return "on_all_down: " + string(t.pool.allDown)
 	}
-	names := strings.Join(a.Clusters, " and ")
-	switch {
-	case t.service.policy == statestore.Failover:
-		return names + " is the first in order that is in rotation"
-	case len(t.pool.picks) == 1:
-		return names + " is the only cluster in rotation"
-	default:
-		return names + " drawn by weight"
-	}
+	return t.chosenWhy()
 }
 
 func orNone(names []string) string {

@@ -47,10 +47,10 @@ func (t Trace) lastKnown() string {
 func (t Trace) standings() []string {
 	d := t.service.side
 	run := t.table.state.Services[t.service.name]
-	if run == nil || len(t.pool.picks) == 0 {
+	cluster := d.cluster(t.service.onStale.Answer)
+	if run == nil || cluster == "" || t.answer.Kind != NoError {
 		return nil
 	}
-	cluster := t.pool.picks[0].clusters[0]
 	judged := t.judged(run, cluster)
 	switch {
 	case judged == "down" && d.open != "":
@@ -74,6 +74,8 @@ func (t Trace) ownedWhy() string {
 	switch {
 	case t.answer.Kind == NoError && d.unconfirmed:
 		return "answered as last known here until a person names the active side"
+	case t.answer.Kind == NoError && t.pool == nil:
+		return "the service's first name and its port"
 	case t.answer.Kind == NoError:
 		return "a stateful name keeps its active side until a cutover is done"
 	case t.answer.Kind == NoData:
