@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -40,16 +41,25 @@ func (c *cli) serverCommand() *cobra.Command {
 			}
 			level := new(slog.LevelVar)
 			log := newLogger(c.err, cfg.Log, level)
+			var running atomic.Pointer[node.Node]
 			if !c.person {
-				defer outliveHangUps(log)()
+				defer onHangUps(func() {
+					if n := running.Load(); n != nil {
+						_, _ = n.Reload() // it has said what came of it
+						return
+					}
+					log.Warn("a hang-up while the node starts does nothing; what it would read is being read")
+				})()
 			}
 			n, err := node.Open(cfg, node.Options{
 				Version: version, Source: string(source), Socket: socket, CheckStore: checkStoreApart,
-				Log: log, Level: level,
+				Reload: func() (*config.Node, string, error) { return rereadNode(path) },
+				Log:    log, Level: level,
 			})
 			if err != nil {
 				return startError(path, err)
 			}
+			running.Store(n)
 			notify("READY=1") // sockets are bound, and what was last agreed is loaded
 			stopping := context.AfterFunc(cmd.Context(), func() { notify("STOPPING=1") })
 			defer stopping()
@@ -61,27 +71,56 @@ func (c *cli) serverCommand() *cobra.Command {
 	return cmd
 }
 
-// outliveHangUps keeps SIGHUP from ending the process until it is undone. To many
-// daemons it says "read your file again", which this one does not do; whoever sends
-// it means to lose no answers.
-func outliveHangUps(log *slog.Logger) (undo func()) {
+// onHangUps calls f at each SIGHUP until it is undone, instead of ending the process:
+// whoever sends one to a daemon means "read your files again" and to lose no answers.
+func onHangUps(f func()) (undo func()) {
 	hups := make(chan os.Signal, 1)
 	signal.Notify(hups, syscall.SIGHUP)
-	done := make(chan struct{})
+	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
+		defer close(stopped)
 		for {
 			select {
 			case <-hups:
-				log.Warn("a hang-up does nothing: node.yaml is read at the start; restart the node to read it again")
-			case <-done:
+				f()
+			case <-stop:
 				return
 			}
 		}
 	}()
 	return func() {
 		signal.Stop(hups)
-		close(done)
+		close(stop)
+		<-stopped
 	}
+}
+
+// rereadNode reads node.yaml for a node that runs. The error has every fault of it.
+func rereadNode(path string) (*config.Node, string, error) {
+	cfg, errs, _ := config.LoadNode(path)
+	if len(errs) > 0 {
+		return nil, "", errors.New(strings.TrimSpace(config.Format(errs)))
+	}
+	if err := unusedKeys(path, cfg); err != nil {
+		return nil, "", err
+	}
+	source, err := os.ReadFile(path)
+	if err != nil {
+		return nil, "", fmt.Errorf("read node.yaml: %w", err)
+	}
+	return cfg, string(source), nil
+}
+
+// unusedKeys refuses keys without behaviour by name.
+func unusedKeys(path string, cfg *config.Node) error {
+	if len(cfg.Unused) == 0 {
+		return nil
+	}
+	var names []string
+	for _, u := range cfg.Unused {
+		names = append(names, u.Path)
+	}
+	return fmt.Errorf("%s sets what this version does not do: %s; remove those keys", path, strings.Join(names, ", "))
 }
 
 // loadNode reads node.yaml. A key without behaviour is refused by name: to ignore
@@ -99,12 +138,8 @@ func (c *cli) loadNode(path string) (*config.Node, error) {
 		return nil, usageError(fmt.Errorf("%s is wrong; check it with: quorate check-config %s", path, path))
 	}
 	fmt.Fprint(c.err, config.FormatNotes(warnings))
-	if len(cfg.Unused) > 0 {
-		var names []string
-		for _, u := range cfg.Unused {
-			names = append(names, u.Path)
-		}
-		return nil, usageError(fmt.Errorf("%s sets what this version does not do: %s; remove those keys", path, strings.Join(names, ", ")))
+	if err := unusedKeys(path, cfg); err != nil {
+		return nil, usageError(err)
 	}
 	return cfg, nil
 }

@@ -1,7 +1,8 @@
 package main
 
 import (
-	"log/slog"
+	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -9,21 +10,40 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAHangUpStopsNoNode(t *testing.T) {
-	lines := make(chan string, 1)
-	defer outliveHangUps(slog.New(slog.NewTextHandler(writerFunc(func(b []byte) (int, error) {
-		lines <- string(b)
-		return len(b), nil
-	}), nil)))()
+func TestAHangUpStopsNoNodeAndReadsAgain(t *testing.T) {
+	read := make(chan struct{}, 1)
+	undo := onHangUps(func() { read <- struct{}{} })
+	defer undo()
 	require.NoError(t, syscall.Kill(syscall.Getpid(), syscall.SIGHUP))
 	select {
-	case line := <-lines:
-		require.Contains(t, line, "restart")
+	case <-read:
 	case <-time.After(10 * time.Second):
-		t.Fatal("nothing is said")
+		t.Fatal("nothing is read")
 	}
 }
 
-type writerFunc func([]byte) (int, error)
+func TestANodeFileIsReadAgainWholeOrNotAtAll(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "node.yaml")
+	write := func(text string) {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	const good = `
+node: { name: eu-1, region: eu-west }
+peer: { advertise: "192.0.2.1:7654" }
+log: { level: debug }
+`
+	write(good)
+	cfg, source, err := rereadNode(path)
+	require.NoError(t, err)
+	require.Equal(t, good, source)
+	require.Equal(t, "debug", cfg.Log.Level)
 
-func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+	write(good + "log2: { level: debug }\ndata_dirr: /srv\n")
+	_, _, err = rereadNode(path)
+	require.ErrorContains(t, err, "log2")
+	require.ErrorContains(t, err, "data_dirr", "every fault at once")
+
+	write(good + "spec_source: { file: /etc/quorate/spec.yaml }\n")
+	_, _, err = rereadNode(path)
+	require.ErrorContains(t, err, "spec_source")
+}

@@ -40,6 +40,7 @@ func (n *Node) runAlone(ctx context.Context) error {
 		n.tables.run(ctx, n.view) // what was withheld at start, for a slow disk
 		return nil
 	})
+	data.run("files", n.files.run)
 	remind := time.NewTicker(aloneReminder)
 	defer remind.Stop()
 	for {

@@ -39,7 +39,7 @@ func (n *Node) apiConfig() api.Config {
 		MintJoinToken: n.mintJoinToken,
 		RemoveMember:  n.removeMember,
 		RollCA:        n.rollCA,
-		NodeConfig:    func() string { return n.opts.Source },
+		NodeConfig:    n.nodeConfig,
 		Bound:         func() bool { return len(n.dns.Addrs()) >= len(n.cfg.DNS.Listen) },
 		LogLevel:      n.opts.Level,
 		Demo:          n.opts.Demo,

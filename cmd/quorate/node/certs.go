@@ -75,6 +75,16 @@ func (n *Node) keepCertificates(ctx context.Context) error {
 	}
 }
 
+// watchCertificates makes the certificate files that node.yaml names followed.
+func (n *Node) watchCertificates() {
+	if t := n.cfg.Peer.TLS; t != nil {
+		n.files.watch(newWatchedFiles("peer.tls", n.mesh.Reload, t.CA, t.Cert, t.Key))
+	}
+	if t := n.cfg.API.TLS; t != nil {
+		n.files.watch(newWatchedFiles("api.tls", func() error { return n.api.readCertificate(t) }, t.Cert, t.Key))
+	}
+}
+
 // followTrust makes the state's CAs the trusted ones. Certificates that somebody
 // else makes (peer.tls) bring their own.
 func (n *Node) followTrust() {

@@ -18,7 +18,9 @@ import (
 // member is what this node says of itself. Its role, once recorded, is for
 // operators to change.
 func (n *Node) member() statestore.Member {
-	return memberOf(n.cfg, n.id.Nonce, n.role(), n.opts.Version, n.mesh.Issuer())
+	m := memberOf(n.cfg, n.id.Nonce, n.role(), n.opts.Version, n.mesh.Issuer())
+	m.Geo = n.places.index.Load().Build()
+	return m
 }
 
 // memberOf is what a node with that node.yaml says of itself.
@@ -129,7 +131,7 @@ func sameMember(a, b statestore.Member) bool {
 	return a.Name == b.Name && a.Nonce == b.Nonce && a.Region == b.Region && a.Role == b.Role &&
 		maps.Equal(a.Labels, b.Labels) && a.Peer == b.Peer && a.API == b.API &&
 		a.DNS.Name == b.DNS.Name && slices.Equal(a.DNS.IPv4, b.DNS.IPv4) && slices.Equal(a.DNS.IPv6, b.DNS.IPv6) &&
-		a.Version == b.Version && a.Supports == b.Supports && a.CA == b.CA && a.Observes == b.Observes
+		a.Version == b.Version && a.Supports == b.Supports && a.CA == b.CA && a.Observes == b.Observes && a.Geo == b.Geo
 }
 
 // removeMember takes a member out of Raft and of the members' table, in that

@@ -36,6 +36,10 @@ type Options struct {
 	Source  string // text of node.yaml, for people to look at; it holds no secret's value
 	Socket  string // unix socket of the API; empty: SocketPath of the data directory
 
+	// Reload reads node.yaml again. Nil: it stays as it is, and only the files that it
+	// names are read again.
+	Reload func() (cfg *config.Node, source string, err error)
+
 	// WrapProbe and WrapPeer wrap how probes and peer links connect: the two
 	// places where the demo breaks things. Nil: as they are.
 	WrapProbe func(probe.DialFunc) probe.DialFunc
@@ -63,6 +67,9 @@ type Node struct {
 	id       identity
 	registry *prometheus.Registry
 	started  time.Time
+	secrets  atomic.Pointer[config.Secrets] // where they are; a reload may say otherwise
+	places   *places
+	files    *files
 
 	store  *statestore.Store // what Raft applies here
 	lkg    *lkg.File
@@ -104,6 +111,7 @@ func Open(cfg *config.Node, opts Options) (_ *Node, err error) {
 		n.log = slog.New(slog.DiscardHandler)
 	}
 	n.log = n.log.With(keyNode, cfg.Name)
+	n.secrets.Store(&cfg.Secrets)
 	n.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	defer func() {
 		if err != nil {
@@ -115,6 +123,7 @@ func Open(cfg *config.Node, opts Options) (_ *Node, err error) {
 	}
 	if err := openAll(
 		n.openDir,
+		n.openGeo,
 		n.openLKG, // before DNS: it answers from what this loads
 		n.openDNS, // before Raft: a node without quorum must answer
 	); err != nil {
@@ -293,11 +302,13 @@ func (n *Node) Run(ctx context.Context) error {
 	})
 	control.run("membership", n.keepMember)
 	control.run("certificates", n.keepCertificates)
-	control.run("certificate files", n.keepFiles)
+	n.watchCertificates()
+	data.run("files", n.files.run)
 	if n.reporter != nil {
 		control.run("probes", n.prober.Run)
 		control.run("probe plan", n.keepPlan)
 		control.run("reports", n.reporter.Run)
+		control.run("measurements", n.keepMeasuring)
 	}
 	control.run("api", n.api.run)
 

@@ -23,10 +23,7 @@ func (n *Node) newNotifier() *notify.Notifier {
 		Encode: func(e statestore.Event) ([]byte, error) {
 			return api.CloudEvent(n.view.State().Installation, n.cfg.Name, e)
 		},
-		Secret: func(name string) ([]byte, error) {
-			secret, err := n.cfg.Secrets.Resolve(name)
-			return secret.Bytes(), err
-		},
+		Secret:     n.secret,
 		Dial:       (&net.Dialer{Control: policy.Control}).DialContext,
 		Log:        n.log,
 		Registerer: n.registry,

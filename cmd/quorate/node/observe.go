@@ -38,6 +38,8 @@ func (n *Node) openObserver() error {
 		Source:         probe.Source{IPv4: o.SourceIPv4, IPv6: o.SourceIPv6},
 		Canaries:       canaries,
 		PeersReachable: n.peersReachable,
+		Resolvers:      o.Resolvers,
+		Secret:         n.secret,
 		WrapDial:       n.opts.WrapProbe,
 		Log:            n.log,
 		Registerer:     n.registry,

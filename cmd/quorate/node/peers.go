@@ -274,6 +274,7 @@ func (n *Node) handleCalls() {
 	for method, h := range map[string]consensus.Handler{
 		methodHello:       n.takeHello,
 		methodReport:      n.takeReport,
+		methodMeasure:     n.takeMeasurement,
 		methodAcknowledge: n.takeAcknowledgement,
 		methodRenew:       n.takeRenewal,
 		methodTrust:       n.takeTrust,

@@ -1,19 +1,54 @@
 package node
 
 import (
+	"maps"
+	"slices"
+	"time"
+
 	"github.com/quorate/quorate/health"
 	"github.com/quorate/quorate/probe"
 	"github.com/quorate/quorate/statestore"
 )
 
 // probePlan returns what this node probes under spec: every endpoint of every
-// candidate of every service, and the front door of each cluster that has one.
+// candidate of every service, and the front door of each cluster that has one. What
+// hostnames stand for and what clusters can take is asked for beside.
 func probePlan(spec *statestore.Spec) probe.Plan {
 	var inputs []probe.TargetChecks
 	for _, t := range spec.Targets() {
 		inputs = append(inputs, targetChecks(spec, t))
 	}
-	return probe.BuildPlan(inputs)
+	plan := probe.BuildPlan(inputs)
+	for _, name := range slices.Sorted(maps.Keys(spec.Clusters)) {
+		c := spec.Clusters[name]
+		if c.Hostname != "" {
+			plan.Names = append(plan.Names, probe.HostnamePlan{Cluster: name, Hostname: c.Hostname})
+		}
+		if c.CapacityFrom != nil {
+			plan.Capacities = append(plan.Capacities, capacityPlan(name, c))
+		}
+	}
+	return plan
+}
+
+// capacityPlan says where and how often a cluster's capacity is read.
+func capacityPlan(name string, c *statestore.Cluster) probe.CapacityPlan {
+	from := c.CapacityFrom
+	out := probe.CapacityPlan{
+		Cluster:   name,
+		MaxAge:    from.MaxAge.D(),
+		Interval:  max(min(from.MaxAge.D()/3, time.Minute), time.Second), // two may fail before it is stale
+		Hostname:  c.Hostname,
+		Endpoints: c.Endpoints(),
+		Declared:  c.Capacity,
+	}
+	if from.HTTP != nil {
+		out.HTTP = new(probe.CapacityHTTP(*from.HTTP))
+	}
+	if from.Prometheus != nil {
+		out.Prometheus = new(probe.CapacityPrometheus(*from.Prometheus))
+	}
+	return out
 }
 
 // targetChecks returns the checks behind the vote on t. A cluster's front-door

@@ -61,6 +61,10 @@ func change(v reflect.Value, path string, with func(path string)) {
 		change(v.Elem(), path, with)
 		set(reflect.Zero(v.Type()))
 	case reflect.Struct:
+		if v.Type().PkgPath() == "net/netip" {
+			set(reflect.Zero(v.Type()))
+			return
+		}
 		for i := range v.NumField() {
 			change(v.Field(i), path+"."+v.Type().Field(i).Name, with)
 		}
