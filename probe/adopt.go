@@ -116,8 +116,17 @@ func (l *loop) link(t *targetState, needs []Need) []*probeState {
 // adoptSeries makes the metrics follow the targets.
 func (l *loop) adoptSeries() {
 	keyed, places := l.p.metrics.adopt(l.targets)
+	for _, p := range places {
+		p.counts = [len(sides)]int{}
+	}
 	for target, t := range l.targets {
 		t.place = places[placeKey{target.Service, target.Cluster}]
+		t.place.count(t.vote.Side, 1)
+	}
+	for _, p := range places {
+		for _, side := range sides {
+			p.count(side, 0) // shows the sides that nobody is on any more
+		}
 	}
 	for _, s := range l.probes {
 		seen := map[*series]bool{}
@@ -127,9 +136,6 @@ func (l *loop) adoptSeries() {
 				s.series = append(s.series, k)
 			}
 		}
-	}
-	for at, targets := range l.places {
-		places[at].setVotes(targets)
 	}
 }
 
@@ -190,8 +196,9 @@ func (l *loop) recomputeOne(t *targetState, now time.Time) {
 		}
 		l.lookAgain(t, until)
 	}
+	was := t.vote.Side
 	switch {
-	case o.side != t.vote.Side:
+	case o.side != was:
 		t.vote = health.Vote{Side: o.side, Reason: string(o.reason), Since: now.Round(0).UTC(), Degraded: degraded}
 	case o.side == health.Unknown && string(o.reason) != t.vote.Reason:
 		t.vote.Reason = string(o.reason)
@@ -201,5 +208,6 @@ func (l *loop) recomputeOne(t *targetState, now time.Time) {
 		return
 	}
 	l.changed[t.plan.Target] = &t.vote
-	t.place.setVotes(l.places[t.place.key])
+	t.place.count(was, -1)
+	t.place.count(o.side, 1)
 }

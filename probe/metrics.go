@@ -58,19 +58,22 @@ func (s *series) observe(reason uint8, took time.Duration, at time.Time) {
 // place are the gauges of one service at one cluster.
 type place struct {
 	key    placeKey
-	votes  atomic.Uint32 // bit i: some endpoint is on sides[i]
-	expiry atomic.Int64  // seconds of the first certificate's end; zero: none was seen
+	counts [len(sides)]int // endpoints by side; of the loop
+	votes  atomic.Uint32   // bit i: counts[i] is not zero
+	expiry atomic.Int64    // seconds of the first certificate's end; zero: none was seen
 }
 
 var sides = [...]health.Side{health.Up, health.Down, health.Unknown}
 
-// setVotes shows which sides the endpoints of the place are on.
-func (p *place) setVotes(targets []*targetState) {
-	var bits uint32
-	for _, t := range targets {
-		bits |= 1 << slices.Index(sides[:], t.vote.Side)
+// count adds n endpoints on a side.
+func (p *place) count(side health.Side, n int) {
+	i := slices.Index(sides[:], side)
+	p.counts[i] += n
+	if p.counts[i] > 0 {
+		p.votes.Or(1 << i)
+	} else {
+		p.votes.And(^uint32(1 << i))
 	}
-	p.votes.Store(bits)
 }
 
 // metrics are this package's series. It is a collector of its own: a vector would

@@ -3,6 +3,7 @@ package probe
 import (
 	"container/heap"
 	"context"
+	"math"
 	"net/netip"
 	"time"
 )
@@ -99,9 +100,16 @@ func (p *pace) adopt(probes map[ProbeID]*probeState) {
 		steady += rate
 	}
 	for _, h := range p.hosts {
-		h.window.resize(max(int(2*h.steady), minHostRate))
+		h.window.resize(roomFor(max(2*h.steady, minHostRate), h.steady))
 	}
-	p.all.resize(max(int(2*steady), int(steady)+minExtraRate))
+	p.all.resize(roomFor(max(2*steady, steady+minExtraRate), steady))
+}
+
+// roomFor returns how many starts a window may hold for a recheck to be let in.
+// Regular starts do not wait, and come unevenly: what more than the mean may still
+// come is left free for them.
+func roomFor(limit, steady float64) int {
+	return max(int(limit-2*math.Sqrt(steady)), 1)
 }
 
 // holds reports whether a recheck of s has to wait. all says that every other one

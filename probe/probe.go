@@ -200,7 +200,8 @@ func (l *loop) publish(now time.Time) {
 		}
 		p.votes[t] = *v
 	}
-	clear(l.changed)
+	// Not cleared: one that was ever large is as slow to walk when it is empty.
+	l.changed = map[health.Target]*health.Vote{}
 	p.shown = nil
 	close(p.changed)
 	p.changed = make(chan struct{})
