@@ -141,8 +141,13 @@ func TestDNSCheck(t *testing.T) {
 
 func TestADNSCheckThatCannotBeMade(t *testing.T) {
 	for _, c := range []DNSCheck{
-		{Name: "", Type: "A"}, {Name: "a..b", Type: "A"}, {Name: strings.Repeat("a", 64) + ".b", Type: "A"},
-		{Name: "a", Type: "XX"}, {Name: "a", Type: ""}, {Name: "a", Type: "A", RCode: "NO"}, {Name: "a", Type: "A", AnswerRegex: "("},
+		{Name: "", Type: "A"},
+		{Name: "a..b", Type: "A"},
+		{Name: strings.Repeat("a", 64) + ".b", Type: "A"},
+		{Name: "a", Type: "XX"},
+		{Name: "a", Type: ""},
+		{Name: "a", Type: "A", RCode: "NO"},
+		{Name: "a", Type: "A", AnswerRegex: "("},
 	} {
 		_, err := (&runner{}).newDNS(&c, loopback)
 		require.Error(t, err, "%+v", c)
