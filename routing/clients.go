@@ -103,7 +103,7 @@ func sameRegion(a, b *statestore.Region) bool {
 
 // find returns the class of the client of a query, and how many bits of its address
 // decide that.
-func (c *clients) find(q Query) located {
+func (c *clients) find(q *Query) located {
 	l, _ := c.trie.Lookup(clientAddr(q)) // every address is in it; an invalid one has class 0
 	return l
 }
@@ -111,7 +111,7 @@ func (c *clients) find(q Query) located {
 // clientAddr is the address that tells where the client is: its subnet's, else the
 // source's. A subnet of no bits says that the client does not want to be told apart;
 // the resolver then stands for it (RFC 7871 7.1.2).
-func clientAddr(q Query) netip.Addr {
+func clientAddr(q *Query) netip.Addr {
 	if q.Subnet.IsValid() && q.Subnet.Bits() > 0 {
 		return q.Subnet.Addr()
 	}

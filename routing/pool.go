@@ -53,8 +53,8 @@ type rank struct {
 	sums  []uint64 // running totals of their weights
 }
 
-// plan returns the plan of a client, and how many bits of its address decided.
-func (t *Table) plan(s *service, p *pool, q Query) (pl *plan, scope uint8) {
+// planOf returns the plan of a client, and how many bits of its address decided.
+func (t *Table) planOf(s *service, p *pool, q *Query) (pl *plan, scope uint8) {
 	pl = &p.plans[0]
 	width := 0
 	if p.byGroup != nil {
@@ -71,9 +71,10 @@ func (t *Table) plan(s *service, p *pool, q Query) (pl *plan, scope uint8) {
 }
 
 // pick returns the answer of a plan. Only an answer of several clusters allocates.
-func (p *pool) pick(pl *plan, q Query) pick {
+func (p *pool) pick(pl *plan, q *Query) (*RRset, []string) {
 	if pl.simple {
-		return p.picks[pl.first[0].picks[0]]
+		pk := &p.picks[pl.first[0].picks[0]]
+		return pk.set, pk.clusters
 	}
 	var key uint64
 	if p.sticky {
@@ -82,7 +83,8 @@ func (p *pool) pick(pl *plan, q Query) pick {
 	var room [8]int
 	chosen := p.walk(pl, q.Draw, key, room[:0])
 	if len(chosen) == 1 {
-		return p.picks[chosen[0]]
+		pk := &p.picks[chosen[0]]
+		return pk.set, pk.clusters
 	}
 	return p.union(chosen)
 }
@@ -257,25 +259,26 @@ func (s *set) empty() bool { return s.low == 0 && len(s.high) == 0 }
 
 // union takes the addresses of several picks in turn, so that the limit leaves each
 // cluster its part. The least of their TTLs counts.
-func (p *pool) union(chosen []int) pick {
-	out := pick{set: &RRset{Type: p.picks[chosen[0]].set.Type, TTL: math.MaxUint32}}
+func (p *pool) union(chosen []int) (*RRset, []string) {
+	out := &RRset{Type: p.typ, TTL: math.MaxUint32}
+	var clusters []string
 	for _, i := range chosen {
-		out.clusters = append(out.clusters, p.picks[i].clusters...)
-		out.set.TTL = min(out.set.TTL, p.picks[i].set.TTL)
+		clusters = append(clusters, p.picks[i].clusters...)
+		out.TTL = min(out.TTL, p.picks[i].set.TTL)
 	}
 	for n, more := 0, true; more; n++ {
 		more = false
 		for _, i := range chosen {
 			set := p.picks[i].set
-			if n >= len(set.Rdata) || (p.limit > 0 && len(out.set.Rdata) == p.limit) {
+			if n >= len(set.Rdata) || (p.limit > 0 && len(out.Rdata) == p.limit) {
 				continue
 			}
-			out.set.Rdata = append(out.set.Rdata, set.Rdata[n])
-			out.set.Text = append(out.set.Text, set.Text[n])
+			out.Rdata = append(out.Rdata, set.Rdata[n])
+			out.Text = append(out.Text, set.Text[n])
 			more = true
 		}
 	}
-	return out
+	return out, clusters
 }
 
 // records is how many records one answer of the pool has at most.

@@ -13,58 +13,64 @@ const maxChain = 8
 // Select picks the answer to a query. It is total: what the table does not hold is
 // a NameError in our zones and Refused outside them. The trace tells how.
 func Select(t *Table, q Query) (Answer, Trace) {
-	name := Canonical(q.Name)
-	tr := Trace{table: t, query: q, asked: name}
-	a := Answer{Owner: name}
+	tr := Trace{table: t, query: q, asked: Canonical(q.Name)}
+	tr.run()
+	return tr.answer, tr
+}
+
+// run fills in the answer. It works in place: the fast path is mostly the copying of
+// what it returns.
+func (tr *Trace) run() {
+	t, q, a, name := tr.table, &tr.query, &tr.answer, tr.asked
+	a.Owner = name
 	for {
 		n, wild, zone := t.layout.find(name)
 		if zone < 0 {
 			if len(a.Chain) > 0 {
 				a.Kind = NoError // the alias leaves our data; who asks goes on elsewhere
 			}
-			break
+			return
 		}
 		a.Owner, a.Zone = name, t.Zones[zone]
 		tr.node, tr.wild = n, wild
 		if n == nil {
 			a.Kind = NameError
-			break
+			return
 		}
 		if n.target == "" || q.Type == TypeCNAME || q.Type == TypeANY {
-			t.at(n, q, &a, &tr)
-			break
+			tr.at(n)
+			return
 		}
 		a.Chain = append(a.Chain, Alias{Owner: name, Set: n.sets[0]})
 		a.Kind = NoError
 		name = n.target
 		if len(a.Chain) == maxChain || slices.ContainsFunc(a.Chain, func(c Alias) bool { return c.Owner == name }) {
-			break
+			return
 		}
 	}
-	tr.answer = a
-	return a, tr
 }
 
 // at answers from a name that exists and is not an alias for this query.
-func (t *Table) at(n *node, q Query, a *Answer, tr *Trace) {
+func (tr *Trace) at(n *node) {
+	t, a, typ := tr.table, &tr.answer, tr.query.Type
 	a.Kind = NoData
 	switch {
 	case n.empty():
-	case q.Type == TypeANY:
+	case typ == TypeANY:
 		a.Set = hinfo
-	case n.service != noService && t.services.at(n.service).routes(q.Type):
-		t.routed(t.services.at(n.service), q, a, tr)
+	case n.service != noService && t.services.at(n.service).routes(typ):
+		tr.routed(t.services.at(n.service))
 		return
-	case n.srv != noService && q.Type == TypeSRV:
-		t.port(t.services.at(n.srv), q, a, tr)
+	case n.srv != noService && typ == TypeSRV:
+		tr.port(t.services.at(n.srv))
 		return
-	case n.apex && q.Type == TypeSOA:
+	case n.apex && typ == TypeSOA:
 		a.Set = a.Zone.SOA
-	case n.apex && q.Type == TypeNS:
+	case n.apex && typ == TypeNS:
 		a.Set = a.Zone.NS
 		a.Additional = t.layout.zones[n.zone].glue
 	default:
-		a.Set = n.set(q.Type)
+		a.Set = n.set(typ)
 	}
 	if a.Set != nil {
 		a.Kind = NoError
@@ -87,13 +93,14 @@ func (s *service) pool(typ uint16) *pool {
 }
 
 // routed answers with the addresses of a service.
-func (t *Table) routed(s *service, q Query, a *Answer, tr *Trace) {
+func (tr *Trace) routed(s *service) {
+	q, a := &tr.query, &tr.answer
 	tr.service = s
 	if s.stale(q, a) {
 		return
 	}
 	p := s.pool(q.Type)
-	pl, scope := t.plan(s, p, q)
+	pl, scope := tr.table.planOf(s, p, q)
 	tr.pool, tr.plan = p, pl
 	a.Kind, a.AllDown, a.Scope = pl.kind, pl.allDown, scope
 	if pl.kind != NoError {
@@ -102,13 +109,12 @@ func (t *Table) routed(s *service, q Query, a *Answer, tr *Trace) {
 		}
 		return
 	}
-	pk := p.pick(pl, q)
-	a.Set, a.Clusters = pk.set, pk.clusters
+	a.Set, a.Clusters = p.pick(pl, q)
 }
 
 // stale says what a node that is cut off says of a service, and reports whether that
 // is all it says.
-func (s *service) stale(q Query, a *Answer) bool {
+func (s *service) stale(q *Query, a *Answer) bool {
 	a.Service = s.name
 	after := s.onStale.After.D()
 	if after <= 0 || q.Stale <= after {
@@ -128,9 +134,10 @@ func (s *service) stale(q Query, a *Answer) bool {
 
 // port answers with the SRV record of a service: it is there while the service
 // answers anybody.
-func (t *Table) port(s *service, q Query, a *Answer, tr *Trace) {
+func (tr *Trace) port(s *service) {
+	a := &tr.answer
 	tr.service = s
-	if s.stale(q, a) {
+	if s.stale(&tr.query, a) {
 		return
 	}
 	if d := s.side; d != nil && d.cluster(s.onStale.Answer) == "" {

@@ -45,12 +45,12 @@ func (t Trace) alike() string {
 }
 
 func (t Trace) class() class {
-	return t.table.clients.classes[t.table.clients.find(t.query).class()]
+	return t.table.clients.classes[t.table.clients.find(&t.query).class()]
 }
 
 // whereabouts are the steps from the address to its region.
 func (t Trace) whereabouts() string {
-	if !clientAddr(t.query).IsValid() || clientAddr(t.query) == netip.IPv4Unspecified() {
+	if !clientAddr(&t.query).IsValid() || clientAddr(&t.query) == netip.IPv4Unspecified() {
 		return ""
 	}
 	c := t.class()
@@ -136,7 +136,7 @@ func (t Trace) special() bool {
 
 func (t Trace) group() *group {
 	v := t.service.view
-	return &v.list[v.groupOf(t.table.clients.find(t.query).class())]
+	return &v.list[v.groupOf(t.table.clients.find(&t.query).class())]
 }
 
 // rankedBy says by what the lowest rank is the lowest.
@@ -255,7 +255,7 @@ func (t Trace) chosenWhy() string {
 	case !first:
 		return names + ": this client spills over"
 	case t.pool.sticky && len(lowest) > 1:
-		return fmt.Sprintf("%s: its network (/%d) sticks to it", names, stickyBits(clientAddr(t.query)))
+		return fmt.Sprintf("%s: its network (/%d) sticks to it", names, stickyBits(clientAddr(&t.query)))
 	case len(a.Clusters) > 1:
 		return names + " in the order of their ranks"
 	case len(lowest) > 1:
