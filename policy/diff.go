@@ -87,6 +87,11 @@ func (d *Diff) raise(c Class) {
 	}
 }
 
+// answerKeys are the keys of a service that decide about its answers.
+var answerKeys = []string{
+	"policy", "answer", "on_all_down", "on_stale", "residency", "min_healthy", "overrides", "https_record", "srv",
+}
+
 // classOf tells the class of a change from its place in the spec. Whether answers
 // move is not told from here but from the rotations.
 func classOf(c Change) Class {
@@ -98,6 +103,10 @@ func classOf(c Change) Class {
 		key = c.at[2]
 	}
 	switch {
+	case kind == "regions" && key == "" && c.Op == "+":
+		return ClassAnswers
+	case kind == "regions":
+		return ClassIdentity // who counts as inside it is what other systems rely on
 	case kind != "zones" && kind != "clusters" && kind != "services":
 		return ClassNone
 	case key == "" && c.Op == "-":
@@ -108,7 +117,7 @@ func classOf(c Change) Class {
 		return ClassIdentity
 	case kind == "services" && key == "ttl":
 		return ClassTTL
-	case kind == "services" && (key == "policy" || key == "answer" || key == "on_all_down" || key == "on_stale"):
+	case kind == "services" && slices.Contains(answerKeys, key), kind == "clusters" && key == "hostname":
 		return ClassAnswers
 	}
 	return ClassNone
@@ -223,6 +232,9 @@ func summary(kind string, object any) string {
 	}
 	switch kind {
 	case "clusters":
+		if m["hostname"] != nil {
+			return fmt.Sprintf("%v, %v", m["region"], m["hostname"])
+		}
 		v4, _ := m["ipv4"].([]any)
 		v6, _ := m["ipv6"].([]any)
 		if n := len(v4) + len(v6); n != 1 {

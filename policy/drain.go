@@ -22,6 +22,9 @@ const (
 	RuleThreshold      = "quorum"
 	RuleNoCandidates   = "no_candidates"
 	RuleNameServer     = "name_server"
+	RuleInUse          = "cluster_in_use"
+	RuleResidency      = "residency"
+	RuleRefused        = "refused" // what Apply itself says
 )
 
 // CheckDrain is CheckDrains of one cluster.

@@ -67,6 +67,15 @@ type Change struct {
 	at []string // the keys of Path
 }
 
+// Match is which clusters a service's selector picks under a new spec.
+type Match struct {
+	Service  string
+	Selector string // as people write it
+	Clusters []string
+	Came     []string // picked now and not before
+	Went     []string // picked before
+}
+
 // Class says how far a change of the spec reaches. The order is by weight: a
 // plan's class is the highest of its changes.
 type Class string

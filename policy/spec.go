@@ -26,10 +26,27 @@ func CheckSpec(st *statestore.State, spec *statestore.Spec) Findings {
 		}
 		f.nameServers(&next)
 	}
-	f.floor(st, spec)
+	f.removals(st, spec, f.floor(st, spec))
 	f.stateful(st, spec)
+	f.placement(st, spec)
 	f.identity(st.Spec, spec)
+	if len(f.Blockers) == 0 {
+		f.refused(st, spec)
+	}
 	return f
+}
+
+// refused adds what Apply itself would say, should no rule here know it: a plan that
+// looks good must not fail when it is applied.
+func (f *Findings) refused(st *statestore.State, spec *statestore.Spec) {
+	cmd := statestore.ApplySpec{Base: st.Revision, Spec: spec, Rotations: Rotations(st, spec, nil, nil)}
+	data, err := statestore.Encode(cmd, statestore.Meta{Actor: "plan"})
+	if err == nil {
+		err = statestore.NewStoreAt(st).Apply(st.Index+1, st.Term, data).Err
+	}
+	if err != nil {
+		f.block(RuleRefused, "%v", err)
+	}
 }
 
 func (f *Findings) block(rule, format string, args ...any) {
@@ -136,28 +153,35 @@ func anyAnswers(members map[string]*statestore.Member) bool {
 	return false
 }
 
-// floor checks that no service loses the clusters it serves from.
-func (f *Findings) floor(st *statestore.State, spec *statestore.Spec) {
+// floor checks that no service loses the clusters it serves from, and returns those
+// that would.
+func (f *Findings) floor(st *statestore.State, spec *statestore.Spec) (broken []string) {
 	need := max(spec.Safety.MinServingClusters, 1)
 	before, after := view{st: st, spec: st.Spec}, view{st: st, spec: spec}
 	for _, service := range sortedKeys(spec.Services) {
 		if len(spec.Candidates(service)) == 0 {
 			f.block(RuleNoCandidates, "services.%s.clusters: no cluster is left for it to answer with", service)
+			broken = append(broken, service)
 			continue
 		}
 		if st.Spec.Services[service] == nil {
 			continue
 		}
 		had, has := before.serving(service), after.serving(service)
+		candidates := spec.Candidates(service)
 		gone := slices.DeleteFunc(slices.Clone(st.Spec.Candidates(service)), func(c string) bool {
-			return slices.Contains(spec.Candidates(service), c) || !slices.Contains(had, c) && !before.answersFrom(service, c)
+			// Under another hostname a cluster has no address before that is resolved.
+			stays := slices.Contains(candidates, c) && len(spec.Clusters[c].Endpoints()) > 0
+			return stays || !slices.Contains(had, c) && !before.answersFrom(service, c)
 		})
 		if len(gone) == 0 || len(has) >= need {
 			continue
 		}
 		f.block(RuleMinServing, "services.%s: without %s it would be left with %d serving, min_serving_clusters is %d; %s first, when another cluster is up",
 			service, strings.Join(gone, ", "), len(has), need, drainCommands(gone))
+		broken = append(broken, service)
 	}
+	return broken
 }
 
 func drainCommands(clusters []string) string {
@@ -180,6 +204,19 @@ func (f *Findings) identity(old, spec *statestore.Spec) {
 		}
 		if was.Region != is.Region {
 			f.warn("clusters.%s.region: %s becomes %s; it decides which clients count as local", name, was.Region, is.Region)
+		}
+		for _, p := range was.CIDRs {
+			if !slices.Contains(is.CIDRs, p) {
+				f.warn("clusters.%s.cidrs: clients in %s are not local to it any more", name, p)
+			}
+		}
+	}
+	for _, name := range sortedKeys(old.Regions) {
+		switch was, is := old.Regions[name], spec.Regions[name]; {
+		case is == nil:
+			f.warn("regions.%s: it is gone; its clients count as those of the nearest other region", name)
+		case !sameText(was, is):
+			f.warn("regions.%s: it changes which clients count as its own, or how near they are", name)
 		}
 	}
 	for _, name := range sortedKeys(old.Services) {

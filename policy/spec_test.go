@@ -63,6 +63,9 @@ func TestRemovingTheLastServingClusterIsRefusedWithTheCommand(t *testing.T) {
 
 	w.all(health.Up, "us")
 	w.settle()
+	f = CheckSpec(w.st(), spec)
+	require.Equal(t, []string{RuleInUse}, rules(f.Blockers))
+	w.do(statestore.DrainCluster{Cluster: "eu", Reason: "goes", Rotations: DrainRotations(w.st(), "eu", nil)})
 	require.Empty(t, CheckSpec(w.st(), spec).Blockers)
 	w.do(applyOf(w.st(), spec))
 }

@@ -215,3 +215,11 @@ func upWorld(t *testing.T, edits ...func(*statestore.Spec)) *world {
 	w.settle()
 	return w
 }
+
+func prefixes(texts ...string) []netip.Prefix {
+	out := make([]netip.Prefix, len(texts))
+	for i, s := range texts {
+		out[i] = netip.MustParsePrefix(s)
+	}
+	return out
+}
