@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -131,7 +132,7 @@ func escaped(s string, limit int) string {
 		s = s[:limit]
 	}
 	q := strconv.QuoteToASCII(s)
-	q = q[1 : len(q)-1]
+	q = strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`) // nothing quotes it
 	if len(q) <= limit {
 		return q
 	}

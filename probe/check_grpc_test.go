@@ -128,7 +128,7 @@ func TestGRPCCheck(t *testing.T) {
 		{"a message cut short", plain.Listener, "short", "", nil, nil, ReasonBody, "should have 9 bytes, has 2"},
 		{"a compressed message", plain.Listener, "packed", "", nil, nil, ReasonBody, "compressed"},
 		{"junk in a message", plain.Listener, "junk", "", nil, nil, ReasonBody, "health response"},
-		{"a service nobody knows", plain.Listener, "unknown", "", nil, nil, ReasonStatus, `NOT_FOUND: the health service does not know \"unknown\"`},
+		{"a service nobody knows", plain.Listener, "unknown", "", nil, nil, ReasonStatus, `NOT_FOUND: the health service does not know "unknown"`},
 		{"no health service", plain.Listener, "unimplemented", "", nil, nil, ReasonStatus, "UNIMPLEMENTED: the server has no health service"},
 		{"another status", plain.Listener, "late", "", nil, nil, ReasonStatus, "UNAVAILABLE: shutting%20down"},
 		{"no status", plain.Listener, "nostatus", "", nil, nil, ReasonStatus, "no grpc-status"},

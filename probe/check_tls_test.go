@@ -154,8 +154,8 @@ func TestTheCAOfACheckComesFromASecret(t *testing.T) {
 	}{
 		{"the CA of the server", "good", ReasonTimeout, "", false}, // the handshake holds, then it is silent
 		{"another CA", "other", ReasonTLS, "unknown authority", false},
-		{"a secret that holds none", "junk", ReasonOther, `the CA in the secret \"junk\": must be certificates in PEM, holds none`, true},
-		{"a secret that is not there", "none", ReasonOther, `the CA in the secret \"none\": no such secret`, true},
+		{"a secret that holds none", "junk", ReasonOther, `the CA in the secret "junk": must be certificates in PEM, holds none`, true},
+		{"a secret that is not there", "none", ReasonOther, `the CA in the secret "none": no such secret`, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
