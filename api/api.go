@@ -137,6 +137,13 @@ type Config struct {
 	NodeConfig    func() string // node.yaml as in force, secrets masked
 	LogLevel      *slog.LevelVar
 
+	// Reload reads node.yaml and the files it names again, and returns what was read;
+	// the error says what was refused. Nil: not supported.
+	Reload func() (read []string, err error)
+
+	// Refused is what this node was told to read and cannot, for people. Nil: nothing.
+	Refused func() []string
+
 	// SocketGroup is a group whose members are admin on the local socket, beside
 	// root and this process's own user. Empty: "quorate".
 	SocketGroup string

@@ -28,6 +28,11 @@ func (s *Server) banners(st *statestore.State, status apitype.Status) []apitype.
 	if trouble := s.cfg.Quorum().Trouble; trouble != "" {
 		add("out-of-consensus", "members/"+s.cfg.Node, "%s", trouble)
 	}
+	if s.cfg.Refused != nil {
+		for _, why := range s.cfg.Refused() {
+			add("reload-refused", "members/"+s.cfg.Node, "%s goes on with what it read before: %s", s.cfg.Node, why)
+		}
+	}
 	if !q.Available {
 		add("no-quorum", "", "NO QUORUM - as of %s, read only; DNS answers from the last agreed table", clock(q.StaleSince))
 	}

@@ -56,6 +56,7 @@ func (s *Server) nodeRoutes(api huma.API) {
 			}
 			return envelope(c, "node-config", apitype.NodeConfig{Node: s.cfg.Node, Source: s.cfg.NodeConfig()}), nil
 		})
+	s.reloadRoute(api)
 	backup := operation(http.MethodGet, "/backup", "backup", "A snapshot of the replicated state", statestore.CanAdmin)
 	backup.Responses = map[string]*huma.Response{"200": {
 		Description: "The snapshot",

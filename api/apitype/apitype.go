@@ -386,6 +386,12 @@ type LogLevel struct {
 	Level string `json:"level" enum:"debug,info,warn,error"`
 }
 
+// Reloaded is what a node has read again.
+type Reloaded struct {
+	Node string   `json:"node"`
+	Read []string `json:"read"` // node.yaml, and the keys of the files that it names
+}
+
 // NodeConfig is a node's own configuration, secrets masked.
 type NodeConfig struct {
 	Node   string `json:"node"`

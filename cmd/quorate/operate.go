@@ -20,7 +20,7 @@ import (
 // operateCommands run nodes and look after them.
 func (c *cli) operateCommands() []*cobra.Command {
 	return []*cobra.Command{
-		c.serverCommand(), c.initCommand(), c.joinCommand(), c.caCommand(),
+		c.serverCommand(), c.reloadCommand(), c.initCommand(), c.joinCommand(), c.caCommand(),
 		c.backupCommand(), c.recoverCommand(), c.probeCommand(), c.queryCommand(),
 		c.simulateCommand(), c.replayCommand(), c.nodeCommand(),
 	}

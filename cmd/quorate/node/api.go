@@ -42,6 +42,8 @@ func (n *Node) apiConfig() api.Config {
 		NodeConfig:    n.nodeConfig,
 		Bound:         func() bool { return len(n.dns.Addrs()) >= len(n.cfg.DNS.Listen) },
 		LogLevel:      n.opts.Level,
+		Reload:        n.Reload,
+		Refused:       n.refused,
 		Demo:          n.opts.Demo,
 		Log:           n.log,
 	}
