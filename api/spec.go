@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -292,7 +293,9 @@ func (s *Server) apply(ctx context.Context, c *call, req apitype.ApplyRequest, c
 		}
 		plan = makePlan(st, spec, req.Source, warnings)
 		blockers := plan.Blockers
-		if !req.Force {
+		if req.Force {
+			blockers = slices.DeleteFunc(slices.Clone(blockers), func(b apitype.Blocker) bool { return b.Waivable })
+		} else {
 			for _, reason := range plan.Guards.Exceeded {
 				blockers = append(blockers, apitype.Blocker{Rule: "plan_guard", Reason: reason, Waivable: true})
 			}
