@@ -23,6 +23,7 @@ type world struct {
 	deaf     map[netip.Addr]bool // does not even heed the timeout
 	starts   map[netip.Addr][]time.Time
 	running  map[netip.Addr]int
+	degraded string // what good results warn of
 	overlaps int
 	total    int
 	most     int
@@ -53,7 +54,10 @@ func (w *world) measure(ctx context.Context, p Probe, _ checker) outcome {
 		w.total--
 		w.mu.Unlock()
 	}()
-	o := outcome{Result: Result{At: start, OK: true, Reason: ReasonOK}, reached: true}
+	w.mu.Lock()
+	degraded := w.degraded
+	w.mu.Unlock()
+	o := outcome{Result: Result{At: start, OK: true, Reason: ReasonOK, Degraded: degraded}, reached: true}
 	switch {
 	case deaf:
 		time.Sleep(time.Hour)
