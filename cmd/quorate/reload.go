@@ -15,7 +15,7 @@ import (
 func (c *cli) reloadCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "reload",
-		Short: "Have a node read its node.yaml and files again",
+		Short: "Make a node read its node.yaml and files again",
 		Long: `The node that is asked reads node.yaml, the certificates of peer.tls and api.tls and
 the GeoIP file again, as at SIGHUP. It takes over log.level, secrets and dns.geoip;
 another key that changed is refused by name, and then nothing is taken over. A file
