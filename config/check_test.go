@@ -115,13 +115,13 @@ version: 1
 zones: { gslb.example.com: {} }
 clusters: { eu: { region: eu-west, ipv4: [192.0.2.10], check: { https: { tls: { ca: { secret: door-ca } } } } } }
 checks:
-  rpc: { grpc: { tls: { ca: { secret: mesh-ca } } } }
+  rpc: { grpc: { tls: { ca: { secret: rpc-ca } } } }
   web: { https: { tls: { ca: { secret: mesh-ca } } } }
   unused: { https: { tls: { ca: { secret: nobody } } } }
 services: { web: { policy: { type: weighted }, checks: { all: [web], any: [rpc] } } }
 notify: { receivers: { bus: { webhook: { url: "https://x.example.net/", sign: { secret: bus-hmac } } } } }
 `))
 	require.Empty(t, Format(errs))
-	require.Equal(t, []string{"bus-hmac", "door-ca", "mesh-ca"}, SecretNames(r.Spec))
+	require.Equal(t, []string{"bus-hmac", "door-ca", "mesh-ca", "rpc-ca"}, SecretNames(r.Spec))
 	require.Empty(t, SecretNames(&statestore.Spec{}))
 }
