@@ -17,7 +17,7 @@ const (
 
 // OverrideService pins a stateless service to one cluster, with the rotation that
 // follows. The pin yields to a verdict: while that cluster has no endpoint up, or
-// is drained, the policy answers.
+// is drained, the policy answers, in each address family for itself.
 type OverrideService struct {
 	Service   string           `json:"service"`
 	Cluster   string           `json:"cluster"`
@@ -47,6 +47,8 @@ type DrainClusters struct {
 // ResolveCluster makes Addrs the endpoints of a cluster that is named by a
 // hostname, with the rotations that follow. Hostname is what was resolved: another
 // one in the spec refuses it as stale. Addrs is never empty: the last good set stays.
+// Its rotations are automation's: freezes, the floor and the budget of changes hold
+// as they do for a Rotate.
 type ResolveCluster struct {
 	Cluster   string           `json:"cluster"`
 	Hostname  string           `json:"hostname"`
@@ -55,7 +57,8 @@ type ResolveCluster struct {
 }
 
 // ReportCapacity keeps what a cluster reports that it can take. Stale forgets it:
-// the declared capacity counts again.
+// the declared capacity counts again. It changes no answer: a rotation that follows
+// from it does.
 type ReportCapacity struct {
 	Cluster  string `json:"cluster"`
 	Capacity int    `json:"capacity"` // 0: nothing
@@ -63,7 +66,8 @@ type ReportCapacity struct {
 }
 
 // MeasureLatency keeps round trips from regions' observers to endpoints. What it
-// does not name stays.
+// does not name stays. Regions without a member and addresses that are no endpoint
+// are passed over: the spec or the members may have changed since.
 type MeasureLatency struct {
 	RTT map[string]map[netip.Addr]Duration `json:"rtt"` // by region, by endpoint
 }

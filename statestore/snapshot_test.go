@@ -352,6 +352,8 @@ func anyCommand(t *rapid.T, r *rig) Command {
 func FuzzReadSnapshot(f *testing.F) {
 	body, _, _ := bytes.Cut(snapshotOf(f, running(f).st()), []byte(snapshotTrailer))
 	f.Add(body)
+	body, _, _ = bytes.Cut(snapshotOf(f, placementStory(f).st()), []byte(snapshotTrailer))
+	f.Add(body)
 	f.Add([]byte(`{"magic":"quorate-snapshot","format":1}` + "\n" + `{"key":"spec","value":{}}` + "\n"))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		st, err := ReadSnapshot(bytes.NewReader(fmt.Appendf(bytes.Clone(body), "%s%x\n", snapshotTrailer, sum256(body))))

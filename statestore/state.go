@@ -38,7 +38,7 @@ type State struct {
 	// is not remembered is refused as unknown, never executed.
 	RequestFloor time.Time `json:"request_floor"`
 
-	Versions uint64 `json:"versions"` // source of Drain, Freeze, Member and Cutover versions
+	Versions uint64 `json:"versions"` // source of Drain, Freeze, Member, Cutover, Override and Reported versions
 
 	Cutovers   map[string]*Cutover `json:"cutovers"`              // by id; the ended ones too, the newest of them
 	CutoverSeq uint64              `json:"cutover_seq,omitempty"` // number of the last id
@@ -130,7 +130,8 @@ type TargetState struct {
 }
 
 // ServiceState is the running side of a service. What the service answers, its
-// TTL included, changes only together with the pointer to it or with the spec.
+// TTL included, changes only together with the pointer to it or with the spec; so
+// a service that goes by latency has another pointer when State.Latency changes.
 type ServiceState struct {
 	Targets  map[health.Target]*TargetState `json:"targets"`
 	Rotation Rotation                       `json:"rotation"`
