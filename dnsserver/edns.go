@@ -55,8 +55,8 @@ func readEDNS(q *dns.Msg) edns {
 	return e
 }
 
-// readSubnet takes the client's subnet (RFC 7871 7.1.2). No answer depends on it
-// yet, so the scope sent back is 0: one answer for all.
+// readSubnet takes the client's subnet (RFC 7871 7.1.2). It is sent back as it came,
+// with the scope of the answer: 0 until something depended on it.
 func (e *edns) readSubnet(o *dns.EDNS0_SUBNET) {
 	bits := 0
 	switch o.Family {

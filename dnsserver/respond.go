@@ -164,6 +164,9 @@ func (m *message) ask(s *Server, req request, question dns.Question) {
 		Stale:  req.age,
 	})
 	m.answer, m.qtype = a, qtypeLabel(question.Qtype)
+	if m.edns.subnet.IsValid() {
+		m.edns.ecs.SourceScope = a.Scope // RFC 7871 7.2.1
+	}
 	if a.Zone != nil {
 		m.zone = a.Zone.Name
 	}

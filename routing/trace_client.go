@@ -117,9 +117,7 @@ func (t Trace) ranking() []Step {
 	}
 	if len(ranks) > 0 {
 		s.Text = strings.Join(ranks, ", then ")
-	}
-	if why := t.rankedBy(g); why != "" && len(ranks) > 0 {
-		notes = append(notes, why)
+		notes = append(notes, t.rankedBy(g))
 	}
 	notes = append(notes, t.forbidden(g)...)
 	s.Note = strings.Join(notes, "; ")

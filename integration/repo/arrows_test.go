@@ -36,6 +36,7 @@ var arrows = map[string][]string{
 	"notify":                  {"statestore"},
 	"routing":                 {"statestore", "health", "routing/records", "routing/geo"},
 	"routing/geo":             {},
+	"routing/routingtest":     {"statestore", "health", "routing", "routing/geo"},
 	"routing/records":         {},
 	"dnsserver":               {"routing"},
 	"dnsserver/client":        {},
