@@ -127,7 +127,7 @@ func (c *httpChecker) send(ctx context.Context, s *stream, buf *buffer, rec *rec
 		rec.ok(c.request.line("HTTP/1.1"))
 	}
 	rec.start("first byte")
-	buf.in = bounded{s.conn, maxHeader, errLongHeader}
+	buf.in = bounded{from: s.conn, left: maxHeader, over: errLongHeader}
 	if buf.reader == nil {
 		buf.reader = bufio.NewReader(&buf.in)
 	}

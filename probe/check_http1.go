@@ -205,6 +205,11 @@ func readResponse(req *httpRequest, buf *buffer, rec *recorder) (*response, erro
 	for range maxInterim {
 		resp, err := http.ReadResponse(buf.reader, req.like)
 		if err != nil {
+			// What ended it says more than how what had come so far is malformed.
+			err = cmp.Or(buf.in.err, err)
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
 			return nil, fmt.Errorf("read response: %w", err)
 		}
 		if resp.StatusCode < 200 && resp.StatusCode != http.StatusSwitchingProtocols {
@@ -228,13 +233,15 @@ type bounded struct {
 	from io.Reader
 	left int
 	over error
+	err  error // that reading ended with; nil: it goes on
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, b.over
+		b.err = b.over
+		return 0, b.err
 	}
 	n, err := b.from.Read(p[:min(len(p), b.left)])
-	b.left -= n
+	b.left, b.err = b.left-n, err
 	return n, err
 }

@@ -280,7 +280,7 @@ func FuzzReadResponse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := &runner{}
 		buf := r.borrow()
-		buf.in = bounded{iotest.HalfReader(bytes.NewReader(b)), maxHeader, errLongHeader}
+		buf.in = bounded{from: iotest.HalfReader(bytes.NewReader(b)), left: maxHeader, over: errLongHeader}
 		buf.reader = bufio.NewReader(&buf.in)
 		resp, err := readResponse(&httpRequest{like: &http.Request{Method: "GET"}}, buf, nil)
 		if err != nil {
