@@ -202,7 +202,7 @@ func (n *Node) openLKG() error {
 	n.contact = openContact(n.dir.join(contactFile), n.started)
 	n.store = statestore.NewStore()
 	n.view = newView(n.store, st)
-	n.tables = &publisher{log: n.log, floor: file, swapped: make(chan struct{}, 1), caught: make(chan struct{}, 1)}
+	n.tables = &publisher{log: n.log, floor: file, places: n.places, swapped: make(chan struct{}, 1), caught: make(chan struct{}, 1)}
 	if file.FloorLost() {
 		n.log.Error("the epochs that this node has answered with are lost; stateful services are withheld until it has caught up with a quorum")
 	}

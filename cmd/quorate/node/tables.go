@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/routing"
+	"github.com/quorate/quorate/routing/geo"
 	"github.com/quorate/quorate/statestore"
 	"github.com/quorate/quorate/statestore/lkg"
 )
@@ -23,6 +24,7 @@ type publisher struct {
 	table   atomic.Pointer[routing.Table]
 	swapped chan struct{} // holds one: another table is in; nil: nobody waits for that
 	floor   floor         // nil: no epoch is kept
+	places  *places       // nil: no place is known
 	log     *slog.Logger
 
 	// behind says that what this node hears may be long over; see behind.go. current
@@ -64,11 +66,13 @@ func (p *publisher) publish(st *statestore.State) error {
 	old := p.table.Load()
 	newer := old == nil || st.Generation > old.Generation || st.Generation == old.Generation && st.TableIndex > old.Index
 	same := old != nil && st.Generation == old.Generation && st.TableIndex == old.Index
-	if !newer && !(same && p.owed) {
+	where := p.where()
+	if !newer && !(same && (p.owed || where != p.local.Geo)) {
 		return nil
 	}
 	p.raise(st)
 	local := p.localTo(st)
+	local.Geo = where
 	if same && sameLocal(local, p.local) {
 		return nil
 	}
@@ -85,8 +89,24 @@ func (p *publisher) publish(st *statestore.State) error {
 	return nil
 }
 
+// where is what places are known by now; nil: none are.
+func (p *publisher) where() *geo.Index {
+	if p.places == nil {
+		return nil
+	}
+	return p.places.index.Load()
+}
+
+// moved holds one token when another GeoIP file is in.
+func (p *publisher) moved() <-chan struct{} {
+	if p.places == nil {
+		return nil
+	}
+	return p.places.changed
+}
+
 func sameLocal(a, b routing.Local) bool {
-	return maps.Equal(a.Withheld, b.Withheld) && maps.Equal(a.Active, b.Active)
+	return a.Geo == b.Geo && maps.Equal(a.Withheld, b.Withheld) && maps.Equal(a.Active, b.Active)
 }
 
 // raise brings the epochs of st to disk, within floorWait. A disk that hangs costs
@@ -186,6 +206,7 @@ func (p *publisher) run(ctx context.Context, states states) {
 		case <-ctx.Done():
 		case <-changed:
 		case <-p.caught:
+		case <-p.moved():
 		case err := <-p.writing:
 			p.wrote(err)
 		case <-retry:
