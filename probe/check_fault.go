@@ -59,6 +59,15 @@ func (e *filteredError) Error() string {
 	return fmt.Sprintf("a firewall on the way refuses it: %v", e.err)
 }
 
+// afterwards tells what was read from a connected socket apart from what this node
+// says to itself: after the first packet, only ICMPv6 of a firewall reads as EACCES.
+func afterwards(err error) error {
+	if errors.Is(err, syscall.EACCES) {
+		return &filteredError{err}
+	}
+	return err
+}
+
 // ownFault reports whether err is a fault of this node.
 func ownFault(err error) bool {
 	var (

@@ -14,7 +14,9 @@ func TestRealUnbound(t *testing.T) {
 	path := program(t, "unbound")
 	port := freePort(t)
 	// unbound asks it in vain, and says SERVFAIL itself.
-	broken := serveDNS(t, func(w dns.ResponseWriter, q *dns.Msg) { _ = w.WriteMsg(new(dns.Msg).SetRcode(q, dns.RcodeNotImplemented)) })
+	broken := serveDNS(t, func(w dns.ResponseWriter, q *dns.Msg) {
+		_ = w.WriteMsg(new(dns.Msg).SetRcode(q, dns.RcodeNotImplemented))
+	})
 	var long strings.Builder
 	for i := range 200 {
 		fmt.Fprintf(&long, "  local-data: \"long.probe.test. 60 IN A 198.51.100.%d\"\n", i)
