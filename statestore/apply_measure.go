@@ -126,17 +126,19 @@ func (st *State) renewByLatency(changes []LatencyChange, at entry) {
 	for _, ch := range changes {
 		changed[ch.Endpoint] = true
 	}
-	for _, name := range sortedKeys(st.Services) {
+	services := maps.Clone(st.Services)
+	for name, s := range st.Services {
 		if st.Spec.Services[name].Policy.Type != Latency {
 			continue
 		}
 		if !slices.ContainsFunc(st.Spec.ServiceTargets(name), func(t health.Target) bool { return changed[t.Endpoint] }) {
 			continue
 		}
-		clone := *st.Services[name]
-		st.Services = with(st.Services, name, &clone)
+		clone := *s
+		services[name] = &clone
 		st.TableIndex = at.index
 	}
+	st.Services = services
 }
 
 // endpoints returns the addresses of all clusters.

@@ -238,7 +238,7 @@ func carry(was *TargetState, same bool, at entry) *TargetState {
 // front-door check.
 func sameDoor(a, b *Spec, cluster string) bool {
 	ca, cb := a.Clusters[cluster], b.Clusters[cluster]
-	return ca != nil && cb != nil && sameJSON(ca.Check, cb.Check)
+	return ca != nil && cb != nil && (ca == cb || sameJSON(ca.Check, cb.Check))
 }
 
 // sameChecks reports whether a service is there under both specs and probed the
@@ -247,6 +247,9 @@ func sameChecks(a, b *Spec, service string) bool {
 	sa, sb := a.Services[service], b.Services[service]
 	if sa == nil || sb == nil || sa.Zone != sb.Zone {
 		return false
+	}
+	if sa == sb {
+		return true // of the same spec, but for addresses
 	}
 	// The first name is what "{service}" stands for in a check.
 	return slices.Equal(sa.Names[:min(1, len(sa.Names))], sb.Names[:min(1, len(sb.Names))]) && sameJSON(sa.Checks, sb.Checks)

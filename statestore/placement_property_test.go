@@ -140,6 +140,9 @@ func withinBounds(rt *rapid.T, before, st *State, cmd Command, err error, outs m
 	}
 	for name, s := range st.Services {
 		old := before.Services[name]
+		if _, frozen := before.Frozen(name); frozen && s.Rotation.Number != old.Rotation.Number {
+			rt.Fatalf("entry %d (%T): %s is frozen and was rotated", st.Index, cmd, name)
+		}
 		for six, p := range map[bool]struct{ old, next Pool }{
 			false: {old.Rotation.V4, s.Rotation.V4}, true: {old.Rotation.V6, s.Rotation.V6},
 		} {
