@@ -129,12 +129,9 @@ func (l *loop) adoptSeries() {
 		}
 	}
 	for _, s := range l.probes {
-		seen := map[*series]bool{}
+		// All its targets are at one endpoint, so no two of them share a key.
 		for _, t := range s.targets {
-			if k := keyed[keyOf(t.plan.Target)]; !seen[k] {
-				seen[k] = true
-				s.series = append(s.series, k)
-			}
+			s.series = append(s.series, keyed[keyOf(t.plan.Target)])
 		}
 	}
 }
