@@ -125,7 +125,7 @@ func (c *dnsChecker) readDatagram(from io.Reader, b []byte, id uint16) (*dns.Msg
 	for {
 		n, err := from.Read(b)
 		if err != nil {
-			return nil, 0, afterwards(err)
+			return nil, 0, err
 		}
 		if n >= 2 && binary.BigEndian.Uint16(b) == id {
 			m, err := c.parse(b[:n])

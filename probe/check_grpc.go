@@ -78,7 +78,7 @@ func (c *grpcChecker) run(ctx context.Context, rec *recorder) (seen, error) {
 	defer c.r.giveBack(buf)
 	var conn io.ReadWriter
 	if c.tls != nil {
-		if conn, saw.expiry, err = c.tls.handshake(ctx, l.Conn, rec); err != nil {
+		if conn, saw.expiry, err = c.tls.handshake(ctx, l, rec); err != nil {
 			return saw, err
 		}
 	} else {

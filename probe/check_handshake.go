@@ -186,7 +186,7 @@ const authorityAge = 30 * time.Second
 type authorities struct {
 	secret func(name string) ([]byte, error)
 
-	mu    sync.Mutex // guards what follows; the secret is read while it is held, which is a small file
+	mu    sync.Mutex // guards what follows
 	pools map[string]authority
 	empty *bool // whether the system has no CA at all; nil: not looked yet
 }
@@ -200,24 +200,31 @@ type authority struct {
 // named returns the CA in the secret of that name. An error is this node's own.
 func (a *authorities) named(name string, now time.Time) (*x509.CertPool, error) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	had, ok := a.pools[name]
-	if ok && now.Sub(had.read).Abs() < authorityAge {
+	fresh := ok && now.Sub(had.read).Abs() < authorityAge
+	if ok && !fresh {
+		had.read = now // others go on with it while it is read again, and if that fails
+		a.pools[name] = had
+	}
+	a.mu.Unlock()
+	if fresh {
 		return had.pool, nil
 	}
 	read, err := a.read(name)
 	switch {
 	case err != nil && !ok:
 		return nil, &ownError{fmt.Sprintf("the CA in the secret %q", name), err}
-	case err == nil && (!ok || read.sum != had.sum):
-		had = read // else the same pool, for which chains are known to hold
+	case err != nil, ok && read.sum == had.sum:
+		return had.pool, nil // the same pool, for which chains are known to hold
 	}
-	had.read = now // a CA that cannot be read any more stays, the last good one
+	read.read = now
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.pools == nil {
 		a.pools = map[string]authority{}
 	}
-	a.pools[name] = had
-	return had.pool, nil
+	a.pools[name] = read
+	return read.pool, nil
 }
 
 // read returns the CA that the secret holds now.

@@ -69,10 +69,10 @@ func (c *httpChecker) run(ctx context.Context, rec *recorder) (seen, error) {
 	if err != nil {
 		return seen{}, err
 	}
-	s := &stream{link: l, conn: l.Conn}
+	s := &stream{link: l, conn: l}
 	if c.tls != nil {
 		var t *tls.Conn
-		if t, s.expiry, err = c.tls.handshake(ctx, l.Conn, rec); err != nil {
+		if t, s.expiry, err = c.tls.handshake(ctx, l, rec); err != nil {
 			l.drop()
 			return seen{s.expiry, rtt}, err
 		}

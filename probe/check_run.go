@@ -176,6 +176,12 @@ func (r *runner) connect(ctx context.Context, rec *recorder, network, addr strin
 	return l, took, nil
 }
 
+// Read tells a firewall that closes in the middle from a fault of this node.
+func (l link) Read(b []byte) (int, error) {
+	n, err := l.Conn.Read(b)
+	return n, afterwards(err)
+}
+
 // begin makes the connection fail when ctx ends.
 func (l *link) begin(ctx context.Context) {
 	deadline, _ := ctx.Deadline() // zero: none

@@ -376,6 +376,15 @@ func TestOnlyThisNodesMissingRouteIsItsOwnFault(t *testing.T) {
 	_, err = dial(t.Context(), "tcp", "[fe80::1%no-such-link]:80")
 	require.ErrorIs(t, err, syscall.ENETUNREACH)
 	require.True(t, ownFault(err))
+
+	// "Prohibited" is this node's own over IPv4, and a firewall's over IPv6.
+	prohibited := telling(func(context.Context, string, string) (net.Conn, error) {
+		return nil, &net.OpError{Op: "dial", Err: syscall.EACCES}
+	})
+	for addr, own := range map[string]bool{"127.0.0.1:80": true, "[::1]:80": false, "[fe80::1%no-such-link]:80": true} {
+		_, err = prohibited(t.Context(), "tcp", addr)
+		require.Equal(t, own, ownFault(err), "%s: %v", addr, err)
+	}
 }
 
 func TestWhoseFaultAFailureIs(t *testing.T) {
@@ -399,6 +408,43 @@ func TestWhoseFaultAFailureIs(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			require.Equal(t, tt.own, ownFault(fmt.Errorf("dial: %w", tt.err)))
 		})
+	}
+}
+
+// refusingConn takes what is written and then fails as a connection does that a
+// firewall refuses.
+type refusingConn struct{ net.Conn }
+
+func (refusingConn) Read([]byte) (int, error) {
+	return 0, &net.OpError{Op: "read", Err: syscall.EACCES}
+}
+func (refusingConn) Write(b []byte) (int, error)      { return len(b), nil }
+func (refusingConn) Close() error                     { return nil }
+func (refusingConn) SetDeadline(time.Time) error      { return nil }
+func (refusingConn) SetReadDeadline(time.Time) error  { return nil }
+func (refusingConn) SetWriteDeadline(time.Time) error { return nil }
+
+// Over IPv6 "administratively prohibited" of a firewall reads as if this node had
+// forbidden itself; on an established connection it never has.
+func TestAFirewallThatClosesInTheMiddleIsTheEndpointsFault(t *testing.T) {
+	p := New(Config{WrapDial: func(DialFunc) DialFunc {
+		return func(context.Context, string, string) (net.Conn, error) { return refusingConn{}, nil }
+	}})
+	for name, check := range map[string]Check{
+		"http":  {HTTP: &HTTPCheck{Port: 1}},
+		"https": {HTTPS: &HTTPCheck{Port: 1}},
+		"tcp":   {TCP: &TCPCheck{Port: 1, Expect: "x"}},
+		"tls":   {TLS: &HandshakeCheck{Port: 1}},
+		"grpc":  {GRPC: &GRPCCheck{Port: 1}},
+		"dns":   {DNS: &DNSCheck{Port: 1, Name: "a.example.", Type: "A"}},
+	} {
+		check.Timeout = time.Minute
+		c, err := p.newChecker(check, netip.MustParseAddr("2001:db8::1"))
+		require.NoError(t, err)
+		o := measure(t.Context(), c, &check, nil)
+		require.False(t, o.OK)
+		require.False(t, o.unmeasured, "%s: %s", name, o.Detail)
+		require.Contains(t, o.Detail, "a firewall on the way refuses it", name)
 	}
 }
 

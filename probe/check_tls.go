@@ -25,7 +25,7 @@ func (c *handshakeChecker) run(ctx context.Context, rec *recorder) (seen, error)
 		return seen{}, err
 	}
 	defer l.drop()
-	conn, expiry, err := c.tls.handshake(ctx, l.Conn, rec)
+	conn, expiry, err := c.tls.handshake(ctx, l, rec)
 	if err == nil {
 		_ = conn.Close() // says goodbye; the handshake was all we wanted
 	}
