@@ -158,8 +158,11 @@ func (p *CapacityPrometheus) valueIn(body []byte, declared int) (float64, error)
 		return 0, fmt.Errorf("parse exposition: %w", err)
 	}
 	value, err := sumOf(families[p.Metric], p.Metric, p.Labels)
-	if err != nil || p.Of == "" {
+	switch {
+	case err != nil || p.Of == "":
 		return value, err
+	case declared <= 0:
+		return 0, errors.New("a part of a whole needs the cluster's capacity, which is not set")
 	}
 	whole, err := sumOf(families[p.Of], p.Of, p.Labels)
 	switch {

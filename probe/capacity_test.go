@@ -206,6 +206,14 @@ func TestReadACapacityOutOfAnExposition(t *testing.T) {
 	}
 }
 
+func TestAPartOfNoCapacityIsNoReport(t *testing.T) {
+	_, port := listening(t, says(exposition))
+	_, err := reader(loopbackOpen).read(t.Context(), CapacityPlan{Prometheus: &CapacityPrometheus{
+		URL: fmt.Sprintf("http://127.0.0.1:%d/metrics", port), Metric: "free", Of: "bare",
+	}})
+	require.ErrorContains(t, err, "needs the cluster's capacity")
+}
+
 func TestAnExpositionMayBeAMebibyteAndNoMore(t *testing.T) {
 	line := "# " + strings.Repeat("x", 61) + "\n"
 	for _, tt := range []struct {
