@@ -46,6 +46,7 @@ var arrows = map[string][]string{
 	"api/console":             {"api/apitype"},
 	"config":                  {"statestore", "health"},
 	"bench/demo":              {"api/apitype", "api/client", "cmd/quorate/dev", "config", "dnsserver/client"},
+	"bench/probes":            {"health", "probe"},
 }
 
 // owners names the only packages that may import an outside module.
