@@ -1,11 +1,14 @@
 package node
 
 import (
+	"context"
 	"log/slog"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -170,4 +173,23 @@ func TestAnotherGeoIPFileIsPublishedAtTheSameIndex(t *testing.T) {
 	require.NotSame(t, first, p.table.Load())
 	require.Equal(t, first.Index, p.table.Load().Index)
 	require.Equal(t, "eu", answers(p, "db"))
+}
+
+func TestAnotherGeoIPFileIsPublishedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, f := testPublisher(&disk{}), &feed{st: ownedAt(10, active("eu", 12)), changed: make(chan struct{})}
+		p.places = newPlaces(slog.New(slog.DiscardHandler))
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		wg.Go(func() { p.run(ctx, f) })
+		synctest.Wait()
+		first := p.table.Load()
+		path := filepath.Join(t.TempDir(), "city.mmdb")
+		writeGeo(t, path, "DE", 7)
+		require.NoError(t, p.places.read(path))
+		synctest.Wait()
+		require.NotSame(t, first, p.table.Load(), "no entry has to come first")
+	})
 }
