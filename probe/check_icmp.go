@@ -93,7 +93,7 @@ func (e *echoes) exchange(ctx context.Context) error {
 				until = earlier(until, time.Now().Add(gap))
 			}
 		}
-		if err := e.read(buf[:], until); err != nil {
+		if err := e.read(ctx, buf[:], until); err != nil {
 			if ctx.Err() == nil && e.next < e.count && errors.Is(err, os.ErrDeadlineExceeded) {
 				continue // time for the next
 			}
@@ -127,9 +127,12 @@ func (e *echoes) send() error {
 }
 
 // read takes replies until the time is over or there are enough of them.
-func (e *echoes) read(buf []byte, until time.Time) error {
+func (e *echoes) read(ctx context.Context, buf []byte, until time.Time) error {
 	if err := e.conn.SetReadDeadline(until); err != nil {
 		return err
+	}
+	if ctx.Err() != nil {
+		return os.ErrDeadlineExceeded // which the line above may have undone
 	}
 	for e.replies < e.enough {
 		n, err := e.conn.Read(buf)

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -19,11 +20,12 @@ import (
 // echoConn answers echo requests as reply says: how often, how late and with what.
 type echoConn struct {
 	net.Conn
-	reply    func(m *icmp.Message, seq int) []echoReply
-	replies  chan []byte
+	reply   func(m *icmp.Message, seq int) []echoReply
+	replies chan []byte
+	v6      bool
+
+	mu       sync.Mutex // guards deadline: the end of a run sets it too
 	deadline time.Time
-	v6       bool
-	sent     []time.Time
 }
 
 type echoReply struct {
@@ -37,6 +39,8 @@ func (c *echoConn) Close() error        { return nil }
 func (c *echoConn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
 
 func (c *echoConn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.deadline = t
 	return nil
 }
@@ -50,7 +54,6 @@ func (c *echoConn) Write(b []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	c.sent = append(c.sent, time.Now())
 	for _, r := range c.reply(m, m.Body.(*icmp.Echo).Seq) {
 		out, err := r.m.Marshal(nil)
 		if err != nil {
@@ -62,7 +65,9 @@ func (c *echoConn) Write(b []byte) (int, error) {
 }
 
 func (c *echoConn) Read(b []byte) (int, error) {
+	c.mu.Lock()
 	timer := time.NewTimer(time.Until(c.deadline))
+	c.mu.Unlock()
 	defer timer.Stop()
 	select {
 	case m := <-c.replies:
