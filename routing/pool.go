@@ -19,6 +19,7 @@ type pool struct {
 	picks    []pick
 	plans    []plan   // at least one
 	byGroup  []uint16 // plan by group of the view; nil: all have the one plan
+	divided  bool     // and they do not all answer alike
 	sticky   bool     // and there is something to choose
 	clusters int      // clusters in an answer
 	limit    int      // addresses in an answer
@@ -59,7 +60,10 @@ func (t *Table) planOf(s *service, p *pool, q *Query) (pl *plan, scope uint8) {
 	width := 0
 	if p.byGroup != nil {
 		at := t.clients.find(q)
-		pl, width = &p.plans[p.byGroup[s.view.groupOf(at.class())]], at.bits()
+		pl = &p.plans[p.byGroup[s.view.groupOf(at.class())]]
+		if p.divided {
+			width = at.bits()
+		}
 	}
 	if p.sticky && !pl.simple {
 		width = max(width, stickyBits(clientAddr(q)))
@@ -291,7 +295,7 @@ func (p *pool) records() int {
 }
 
 func (p *pool) same(o *pool) bool {
-	return p.typ == o.typ && p.fallback == o.fallback && p.family == o.family && p.sticky == o.sticky && p.clusters == o.clusters && p.limit == o.limit &&
+	return p.typ == o.typ && p.fallback == o.fallback && p.family == o.family && p.divided == o.divided && p.sticky == o.sticky && p.clusters == o.clusters && p.limit == o.limit &&
 		slices.Equal(p.byGroup, o.byGroup) && slices.EqualFunc(p.picks, o.picks, samePick) && slices.EqualFunc(p.plans, o.plans, samePlan)
 }
 

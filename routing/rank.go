@@ -93,7 +93,7 @@ func (m *maker) makePlans(p *pool, all []statestore.Share, mode statestore.AllDo
 		} else {
 			m.rankPlan(p, &pl, g, eligible, offered)
 		}
-		key := pl.key()
+		key := strconv.FormatBool(pl.out) + pl.key()
 		n, ok := numbers[key]
 		if !ok {
 			n = uint16(len(p.plans))
@@ -105,6 +105,7 @@ func (m *maker) makePlans(p *pool, all []statestore.Share, mode statestore.AllDo
 	if len(p.plans) > 1 {
 		p.byGroup = byGroup
 	}
+	p.divided = slices.ContainsFunc(p.plans, func(pl plan) bool { return pl.key() != p.plans[0].key() })
 	p.sticky = m.spec.Policy.Sticky && slices.ContainsFunc(p.plans, func(pl plan) bool { return pl.kind == NoError && !pl.simple })
 }
 
@@ -245,8 +246,8 @@ func rankOf(p *pool, picks []int) rank {
 
 // key is equal for plans that answer alike. The picks are of one pool.
 func (pl *plan) key() string {
-	b := []byte{byte(pl.kind)}
-	for _, on := range []bool{pl.sorry, pl.resident, pl.out} {
+	b := append([]byte{byte(pl.kind)}, pl.allDown...)
+	for _, on := range []bool{pl.sorry, pl.resident} {
 		b = strconv.AppendBool(b, on)
 	}
 	for _, ranks := range [][]rank{pl.first, pl.then} {

@@ -26,7 +26,7 @@ func (t Trace) client() Step {
 	case t.service == nil || t.staleDecided():
 	case t.service.side != nil:
 		notes = append(notes, "a stateful service answers every client alike")
-	case t.pool == nil || t.pool.byGroup == nil && !t.pool.sticky:
+	case t.pool == nil || !t.pool.divided && !t.pool.sticky:
 		notes = append(notes, t.alike())
 	}
 	if c := t.class(); c.country+c.continent != "" {

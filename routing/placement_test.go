@@ -1,0 +1,355 @@
+package routing
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/quorate/quorate/routing/geo"
+	"github.com/quorate/quorate/statestore"
+)
+
+// placed is testState with three clusters in three regions, of which us is the last in
+// the order of failover, and a GeoIP file.
+func placed(edit func(*statestore.State, *statestore.Service)) (*statestore.State, Local) {
+	st := geoState()
+	sp := st.Spec
+	sp.Regions["ap"] = &statestore.Region{Coordinates: &statestore.Coordinates{Latitude: 35.7, Longitude: 139.7}}
+	sp.Clusters["ap"] = &statestore.Cluster{Region: "ap", IPv4: addrs("198.51.100.20")}
+	sp.Clusters["eu"].CIDRs = []netip.Prefix{netip.MustParsePrefix("10.8.0.0/16")}
+	web := sp.Services["web"]
+	st.Services["web"].Rotation.V4.Shares = []statestore.Share{
+		share("ap", 0, "198.51.100.20"), share("eu", 0, "192.0.2.10", "192.0.2.11"), share("us", 0, "198.51.100.10"),
+	}
+	if edit != nil {
+		edit(st, web)
+	}
+	index, err := geo.New([]geo.Entry{
+		{Prefix: netip.MustParsePrefix("81.2.69.0/24"), Place: geo.Place{Country: "GB", Continent: "EU"}},
+		{Prefix: netip.MustParsePrefix("99.0.0.0/8"), Place: geo.Place{Country: "US", Continent: "NA", Located: true, Latitude: 40.7, Longitude: -74}},
+		{Prefix: netip.MustParsePrefix("126.0.0.0/8"), Place: geo.Place{Country: "JP", Continent: "AS", Located: true, Latitude: 35, Longitude: 135}},
+	}, "2026-10-07")
+	if err != nil {
+		panic(err)
+	}
+	return st, Local{Geo: index}
+}
+
+func placedTable(t testing.TB, edit func(*statestore.State, *statestore.Service)) *Table {
+	t.Helper()
+	st, local := placed(edit)
+	table, err := Update(nil, st, local)
+	require.NoError(t, err)
+	return table
+}
+
+// leave takes clusters out of web's rotation.
+func leave(names ...string) func(*statestore.State, *statestore.Service) {
+	return func(st *statestore.State, _ *statestore.Service) {
+		p := &st.Services["web"].Rotation.V4
+		var left []statestore.Share
+		for _, sh := range p.Shares {
+			if !strings.Contains(strings.Join(names, " "), sh.Cluster) {
+				left = append(left, sh)
+			}
+		}
+		p.Shares = left
+	}
+}
+
+func both(edits ...func(*statestore.State, *statestore.Service)) func(*statestore.State, *statestore.Service) {
+	return func(st *statestore.State, s *statestore.Service) {
+		for _, e := range edits {
+			e(st, s)
+		}
+	}
+}
+
+func TestPlacement(t *testing.T) {
+	const gb, us, jp, inEU, unknown = "81.2.69.142", "99.1.2.3", "126.1.2.3", "10.8.1.1", "203.0.113.99"
+	policy := func(edit func(*statestore.Policy)) func(*statestore.State, *statestore.Service) {
+		return func(_ *statestore.State, s *statestore.Service) { edit(&s.Policy) }
+	}
+	local := policy(func(p *statestore.Policy) {
+		*p = statestore.Policy{Type: statestore.Failover, Order: []string{"us", "ap", "eu"}, Affinity: statestore.LocalAffinity}
+	})
+	remote := policy(func(p *statestore.Policy) {
+		*p = statestore.Policy{Type: statestore.Failover, Order: []string{"eu", "us", "ap"}, Affinity: statestore.RemoteAffinity}
+	})
+	mapped := policy(func(p *statestore.Policy) {
+		p.Map = map[string][]string{"ap": {"EU"}, "us-east": {"GB"}}
+	})
+	resides := func(_ *statestore.State, s *statestore.Service) { s.Residency = map[string][]string{"EU": {"eu"}} }
+	order := policy(func(p *statestore.Policy) { p.Spillover = &statestore.Spillover{Order: []string{"ap", "us", "eu"}} })
+	latency := func(st *statestore.State, s *statestore.Service) {
+		s.Policy = statestore.Policy{Type: statestore.Latency}
+		ms := func(n int) statestore.Duration { return dur(time.Duration(n) * time.Millisecond) }
+		st.Latency = map[string]map[netip.Addr]statestore.Duration{"eu-west": {
+			netip.MustParseAddr("192.0.2.11"): ms(90), netip.MustParseAddr("192.0.2.10"): ms(95), netip.MustParseAddr("198.51.100.10"): ms(80),
+		}}
+	}
+	full := func(cluster string) func(*statestore.State, *statestore.Service) {
+		return func(st *statestore.State, _ *statestore.Service) {
+			for i := range st.Services["web"].Rotation.V4.Shares {
+				if sh := &st.Services["web"].Rotation.V4.Shares[i]; sh.Cluster == cluster {
+					sh.Spill = 100
+				}
+			}
+		}
+	}
+	mode := func(m statestore.AllDownMode) func(*statestore.State, *statestore.Service) {
+		return func(_ *statestore.State, s *statestore.Service) { s.OnAllDown.Mode = m }
+	}
+	tests := []struct {
+		name   string
+		edit   func(*statestore.State, *statestore.Service)
+		client string
+		want   string // clusters, or the kind
+		scope  uint8
+	}{
+		{"geo by the country of a region", nil, gb, "eu", 24},
+		{"geo by coordinates", nil, us, "us", 8},
+		{"geo of another continent", nil, jp, "ap", 8},
+		{"geo by the cluster's network", nil, inEU, "eu", 16},
+		{"geo goes to the next nearest when the nearest is out", leave("eu"), gb, "us", 24},
+		{"the map's country beats its continent", mapped, gb, "us", 24},
+		{"the map's continent when the country's is out", both(mapped, leave("us")), gb, "ap", 24},
+		{"local affinity beats the order", local, gb, "eu", 24},
+		{"local affinity, then the order", both(local, leave("eu")), gb, "us", 24},
+		{"local affinity by the cluster's network", local, inEU, "eu", 16},
+		{"local affinity of nobody known follows the order", local, unknown, "us", 1},
+		{"remote affinity avoids the own region", remote, gb, "us", 24},
+		{"remote affinity comes home when nothing else is left", both(remote, leave("us", "ap")), gb, "eu", 0},
+		{"residency keeps a client at home", both(local, remote, resides), gb, "eu", 24},
+		{"residency binds only whom it names", both(resides, leave("us")), us, "eu", 8},
+		{"residency never answers with another cluster", both(resides, leave("eu"), mode(statestore.NoData)), gb, "NODATA", 24},
+		{"residency with serve_last answers with its own, down", both(resides, leave("eu"), mode(statestore.ServeLast)), gb, "eu", 24},
+		{"residency with servfail", both(resides, leave("eu"), mode(statestore.ServFail)), gb, "SERVFAIL", 24},
+		{"spillover.order stands for nearness when the nearest is out", both(order, leave("eu")), gb, "ap", 24},
+		{"spillover.order is nothing to those whose best is in", both(order, leave("eu")), us, "us", 8},
+		{"a full cluster's clients go on to the nearest", full("eu"), gb, "us", 24},
+		{"a full cluster's clients go on in spillover.order", both(order, full("eu")), gb, "ap", 24},
+		{"a full cluster is nothing to others' clients", full("eu"), jp, "ap", 8},
+		{"latency takes the lowest round trip", latency, gb, "us", 24},
+		{"latency: measured beats unmeasured", both(latency, leave("us")), gb, "eu", 24},
+		{"latency: nothing measured from there, so nearest", latency, jp, "ap", 8},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			q := query("web.gslb.test.", "A")
+			q.Client = netip.MustParseAddr(tt.client)
+			a, tr := Select(placedTable(t, tt.edit), q)
+			got := a.Kind.String()
+			if a.Kind == NoError {
+				got = strings.Join(a.Clusters, " ")
+			}
+			require.Equal(t, tt.want, got, "%v", tr.Steps())
+			require.Equal(t, tt.scope, a.Scope, "%v", tr.Steps())
+		})
+	}
+}
+
+func TestPlacementTraces(t *testing.T) {
+	steps := func(edit func(*statestore.State, *statestore.Service), q Query) map[string]Step {
+		_, tr := Select(placedTable(t, edit), q)
+		out := map[string]Step{}
+		for _, s := range tr.Steps() {
+			out[s.Step] = s
+		}
+		return out
+	}
+	q := query("web.gslb.test.", "A")
+	q.Client = netip.MustParseAddr("81.2.69.142")
+	got := steps(nil, q)
+	require.Equal(t, Step{"client", "81.2.69.142 (query source; no ECS) -> GB -> EU -> region eu-west", "geo file 2026-10-07"}, got["client"])
+	require.Equal(t, Step{"rank", "eu, then us, then ap", "nearest to region eu-west"}, got["rank"])
+	require.Equal(t, Step{"answer", "A 192.0.2.10, 192.0.2.11  TTL 30", "eu has the lowest rank"}, got["answer"])
+
+	got = steps(both(leave("eu"), func(_ *statestore.State, s *statestore.Service) { s.Residency = map[string][]string{"EU": {"eu"}} }), q)
+	require.Equal(t, Step{"rank", "eu", "nearest to region eu-west; residency EU leaves out ap, us; no cluster that residency allows is in rotation: on_all_down serve_last, of those alone"}, got["rank"])
+	require.Equal(t, "eu by residency", got["answer"].Note)
+
+	got = steps(func(st *statestore.State, s *statestore.Service) {
+		s.Policy = statestore.Policy{Type: statestore.Weighted, Sticky: true}
+		st.Services["web"].Override = &statestore.Override{Cluster: "dr", By: "alice"}
+	}, q)
+	require.Equal(t, "ap = eu = us", got["rank"].Text)
+	require.Contains(t, got["state"].Note, "overridden to dr by alice, without effect")
+	require.Contains(t, got["answer"].Note, ": its network (/24) sticks to it")
+
+	q.Name, q.Subnet = "db.gslb.test.", netip.MustParsePrefix("10.8.3.0/24")
+	got = steps(nil, q)
+	require.Equal(t, Step{"client", "81.2.69.142 (ECS 10.8.3.0/24) -> cluster eu -> region eu-west", "policy failover answers every client alike"}, got["client"])
+	require.NotContains(t, got, "rank")
+
+	q.Subnet, q.Client = netip.Prefix{}, netip.MustParseAddr("203.0.113.1")
+	require.Equal(t, "203.0.113.1 (query source; no ECS) -> not in geo file 2026-10-07", steps(nil, q)["client"].Text)
+}
+
+func TestTTLOverrides(t *testing.T) {
+	table := placedTable(t, func(_ *statestore.State, s *statestore.Service) {
+		s.Overrides = map[string]*statestore.ClusterOverride{"us": {TTL: &statestore.TTL{Normal: dur(7 * time.Second), Changing: dur(time.Second)}}}
+		s.Answer.Clusters = 3
+	})
+	a, _ := Select(table, query("web.gslb.test.", "A"))
+	require.EqualValues(t, 7, a.Set.TTL, "of several the least")
+	table = placedTable(t, func(_ *statestore.State, s *statestore.Service) {
+		s.Overrides = map[string]*statestore.ClusterOverride{"us": {TTL: &statestore.TTL{Normal: dur(7 * time.Second), Changing: dur(time.Second)}}}
+	})
+	for client, want := range map[string]uint32{"99.1.2.3": 7, "81.2.69.142": 30} {
+		q := query("web.gslb.test.", "A")
+		q.Client = netip.MustParseAddr(client)
+		a, _ := Select(table, q)
+		require.Equal(t, want, a.Set.TTL, "%s", client)
+	}
+}
+
+func TestHTTPSRecordFollowsTheRotation(t *testing.T) {
+	https := func(_ *statestore.State, s *statestore.Service) {
+		s.HTTPSRecord = &statestore.HTTPSRecord{ALPN: []string{"h2", "h3"}}
+	}
+	q := query("web.gslb.test.", "HTTPS")
+	q.Client = netip.MustParseAddr("81.2.69.142")
+	a, _ := Select(placedTable(t, https), q)
+	require.Equal(t, `NOERROR HTTPS 1 . alpn="h2,h3" ipv4hint="192.0.2.10,192.0.2.11" ipv6hint="2001:db8:1::10"`, shown(a))
+	a, _ = Select(placedTable(t, both(https, leave("eu"))), q)
+	require.Equal(t, `NOERROR HTTPS 1 . alpn="h2,h3" ipv6hint="2001:db8:1::10"`, shown(a), "eu is out over IPv4 alone")
+	v6 := func(st *statestore.State, _ *statestore.Service) {
+		st.Services["web"].Rotation.V6 = statestore.Pool{AllDown: statestore.ServeLast, Shares: []statestore.Share{share("eu", 0, "2001:db8:1::10")}}
+	}
+	a, _ = Select(placedTable(t, both(https, leave("eu"), v6)), q)
+	require.Equal(t, `NOERROR HTTPS 1 . alpn="h2,h3" ipv4hint="198.51.100.10"`, shown(a), "a family that is down is not mixed in")
+	a, _ = Select(placedTable(t, nil), q)
+	require.Equal(t, "NODATA", shown(a), "without https_record")
+}
+
+func TestPortsAndHTTPSOfAStatefulServiceFollowItsSide(t *testing.T) {
+	ask := func(edit func(*statestore.Ownership), local Local, name, typ string) string {
+		st := owned(edit)
+		st.Spec.Services["db"].HTTPSRecord = &statestore.HTTPSRecord{}
+		st.Spec.Services["db"].SRV = &statestore.SRVRecord{Port: 5432, Proto: "tcp"}
+		table, err := Update(nil, st, local)
+		require.NoError(t, err)
+		a, tr := Select(table, query(name, typ))
+		require.NotEmpty(t, tr.Steps())
+		return shown(a)
+	}
+	active := func(*statestore.Ownership) {}
+	moving := func(o *statestore.Ownership) { o.Next = 13 }
+	withheld := Local{Withheld: map[string]string{"db": "its epoch is not on disk"}}
+	require.Contains(t, ask(active, Local{}, "db.gslb.test.", "HTTPS"), `NOERROR HTTPS 1 . ipv4hint="192.0.2.10`)
+	require.Equal(t, "NOERROR SRV 0 0 5432 db.gslb.test.", ask(active, Local{}, "_db._tcp.gslb.test.", "SRV"))
+	for _, typ := range []string{"A", "HTTPS"} {
+		require.Equal(t, "SERVFAIL", ask(moving, Local{}, "db.gslb.test.", typ))
+		require.Equal(t, "SERVFAIL", ask(active, withheld, "db.gslb.test.", typ))
+	}
+	require.Equal(t, "SERVFAIL", ask(moving, Local{}, "_db._tcp.gslb.test.", "SRV"))
+	require.Equal(t, "SERVFAIL", ask(active, withheld, "_db._tcp.gslb.test.", "SRV"))
+}
+
+func TestCheckSpecKnowsDerivedRecords(t *testing.T) {
+	tests := []struct {
+		name string
+		edit func(*statestore.Spec)
+		want string
+	}{
+		{"nothing wrong", func(*statestore.Spec) {}, ""},
+		{"a static HTTPS record at the name", func(sp *statestore.Spec) {
+			sp.Zones[testZone].Records["web"] = map[string][]string{"HTTPS": {"1 . alpn=h2"}}
+		}, "web.gslb.test. has the HTTPS records of service web (https_record)"},
+		{"a static SRV record at its owner", func(sp *statestore.Spec) {
+			sp.Zones[testZone].Records["_web._tcp"] = map[string][]string{"SRV": {"0 0 80 web"}}
+		}, "_web._tcp.gslb.test. has the SRV record of service web (srv)"},
+		{"an alias at its owner", func(sp *statestore.Spec) {
+			sp.Zones[testZone].Records["_web._tcp"] = map[string][]string{"CNAME": {"web"}}
+		}, "a CNAME must stand alone at _web._tcp.gslb.test."},
+		{"a text beside it", func(sp *statestore.Spec) {
+			sp.Zones[testZone].Records["_web._tcp"] = map[string][]string{"TXT": {"hello"}}
+		}, ""},
+		{"an owner that is too long", func(sp *statestore.Spec) {
+			long := strings.Repeat("w", 63)
+			sp.Services[long] = testService(statestore.Weighted, "long")
+			sp.Services[long].SRV = &statestore.SRVRecord{Port: 1, Proto: "udp"}
+		}, "a label must have 1 to 63 octets, has 64"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			sp := testState().Spec
+			delete(sp.Zones[testZone].Records, "loop")
+			sp.Services["web"].HTTPSRecord = &statestore.HTTPSRecord{}
+			sp.Services["web"].SRV = &statestore.SRVRecord{Port: 443, Proto: "tcp"}
+			tt.edit(sp)
+			if err := CheckSpec(sp); tt.want == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestSelectForOneClusterDoesNotAllocate(t *testing.T) {
+	sticky := func(_ *statestore.State, s *statestore.Service) { s.Policy.Sticky = true }
+	spills := func(st *statestore.State, _ *statestore.Service) {
+		st.Services["web"].Rotation.V4.Shares[1].Spill = 100
+	}
+	weighted := func(_ *statestore.State, s *statestore.Service) { s.Policy.Type = statestore.Weighted }
+	for name, edit := range map[string]func(*statestore.State, *statestore.Service){"geo": nil, "weighted": weighted, "sticky": both(weighted, sticky), "spilling": spills} {
+		table, q := placedTable(t, edit), query("web.gslb.test.", "A")
+		q.Client = netip.MustParseAddr("81.2.69.142")
+		if n := testing.AllocsPerRun(100, func() { Select(table, q) }); n != 0 {
+			t.Errorf("Select of a service that is %s allocates %v times, want 0", name, n)
+		}
+	}
+}
+
+func TestWhoIsWhereIsSharedWhileItIsTheSame(t *testing.T) {
+	st, local := placed(nil)
+	table, err := Update(nil, st, local)
+	require.NoError(t, err)
+	next := *st
+	sp := *st.Spec
+	next.Spec = &sp
+	again, err := Update(table, &next, local)
+	require.NoError(t, err)
+	require.Same(t, table.clients, again.clients, "another spec with the same regions and CIDRs")
+	require.Same(t, table.service("web"), again.service("web"))
+	sp2 := sp
+	sp2.Clusters = map[string]*statestore.Cluster{}
+	for name, c := range sp.Clusters {
+		clone := *c
+		clone.CIDRs = nil
+		sp2.Clusters[name] = &clone
+	}
+	next2 := next
+	next2.Spec = &sp2
+	other, err := Update(again, &next2, local)
+	require.NoError(t, err)
+	require.NotSame(t, table.clients, other.clients)
+	q := query("web.gslb.test.", "A")
+	q.Client = netip.MustParseAddr("10.8.0.1")
+	before, _ := Select(again, q)
+	after, _ := Select(other, q)
+	require.Equal(t, []string{"eu"}, before.Clusters)
+	require.EqualValues(t, 16, before.Scope)
+	require.NotEqualValues(t, 16, after.Scope)
+}
+
+// The whole-number sphere agrees with the one of floating point.
+func TestPositions(t *testing.T) {
+	for lat := -90.0; lat <= 90; lat += 7.3 {
+		for lon := -180.0; lon <= 180; lon += 11.9 {
+			p := positionOf(lat, lon)
+			length := p.x*p.x/one + p.y*p.y/one + p.z*p.z/one
+			require.InDelta(t, one, length, 64, "%v %v", lat, lon)
+		}
+	}
+	tokyo, osaka, london := positionOf(35.7, 139.7), positionOf(34.7, 135.5), positionOf(51.5, -0.1)
+	require.Less(t, tokyo.apart(osaka), tokyo.apart(london))
+	require.InDelta(t, 4*one, positionOf(90, 0).apart(positionOf(-90, 0))/one, 16)
+	fiji, samoa := positionOf(-18, 178), positionOf(-13.8, -172)
+	require.Less(t, fiji.apart(samoa), fiji.apart(positionOf(-18, 150)), "over the date line")
+}
