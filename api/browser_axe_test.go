@@ -4,16 +4,19 @@ package api
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorate/quorate/api/apitype"
+	"github.com/quorate/quorate/statestore"
 )
 
 // picturesEnv names a folder that the pages are drawn to, for people to look at.
@@ -134,5 +137,24 @@ func TestBrowserFindsNoBarrierInWhatIsOld(t *testing.T) {
 	r.set(func() { r.quorum = QuorumView{Stale: 90e9, Voters: 3, VotersUp: 1} })
 	b.open(r.ts.URL + "/")
 	b.accessible("overview-old")
+	b.clean(r)
+}
+
+func TestBrowserFindsNoBarrierInPlacement(t *testing.T) {
+	r, b := browserRig(t), newBrowser(t, 1280, 900)
+	spec := *r.store.State().Spec
+	spec.Clusters = map[string]*statestore.Cluster{}
+	maps.Copy(spec.Clusters, r.store.State().Spec.Clusters)
+	dr := *spec.Clusters["dr"]
+	dr.Hostname, dr.IPv4, dr.Capacity = "loadbalancer.dr.example.net.", nil, 100
+	dr.CapacityFrom = &statestore.CapacityFrom{HTTP: &statestore.CapacityHTTP{Port: 443, Path: "/", JSON: "$.n"}, MaxAge: statestore.Duration(time.Minute)}
+	spec.Clusters["dr"] = &dr
+	r.apply1(&spec)
+	r.must(statestore.ResolveCluster{Cluster: "dr", Hostname: dr.Hostname, Addrs: addrs("203.0.113.10")}, statestore.ReportCapacity{Cluster: "dr", Capacity: 40})
+	require.Equal(t, http.StatusOK, r.as("admin", "PUT", "/v1/services/web/override", `{"cluster":"us","reason":"eu answers 500","for":"30m"}`).status)
+	r.ail(3, "eu", "cert")
+	b.open(r.ts.URL + "/")
+	require.Contains(t, b.eval(`document.body.textContent`), "pinned to us")
+	b.accessible("overview-placement")
 	b.clean(r)
 }

@@ -253,8 +253,9 @@ func (s *Server) overview(c *call) console.Overview {
 	}
 	o.Matrix = matrix(c.st, o.Status)
 	for i := len(c.st.Events) - 1; i >= 0 && len(o.Events) < consoleEvents; i-- {
-		// Votes show in the matrix; as lines they would drown the rest.
-		if e := c.st.Events[i]; e.Type != "votes.changed" && visible(c, e) {
+		// Votes show in the matrix; as lines they would drown the rest, and so would
+		// round trips.
+		if e := c.st.Events[i]; e.Type != "votes.changed" && e.Type != "latency.measured" && visible(c, e) {
 			o.Events = append(o.Events, eventView(c.st.Events[i]))
 		}
 	}

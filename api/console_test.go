@@ -179,7 +179,10 @@ func TestAnswersMatchTheOpenAPIDocument(t *testing.T) {
 		}
 		real := strings.NewReplacer("/clusters/{name}", "/clusters/eu", "{name}", "web", "{n}", "1", "{id}", "2-aaaaaaaa").Replace(path)
 		if real == "/v1/explain" {
-			real += "?name=web.gslb.test"
+			real += "?name=web.gslb.test&if=eu=down"
+		}
+		if real == "/v1/simulate" {
+			real += "?if=eu=down"
 		}
 		a := r.get(real)
 		schema := item["get"].Responses["200"].Content["application/json"].Schema

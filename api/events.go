@@ -159,6 +159,9 @@ func movesAnswers(st *statestore.State, e statestore.Event, service string) bool
 		}
 		candidates := st.Spec.Candidates(service)
 		return slices.ContainsFunc(d.Clusters, func(c string) bool { return slices.Contains(candidates, c) })
+	case "latency": // it ranks the clusters of that policy, and would drown all the rest
+		svc := st.Spec.Services[service]
+		return svc != nil && svc.Policy.Type == statestore.Latency
 	case "spec":
 		return true
 	}

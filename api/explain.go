@@ -23,6 +23,7 @@ type explainInput struct {
 	Client string `query:"client" doc:"address the query comes from"`
 	ECS    string `query:"ecs" doc:"client subnet of the query"`
 	Node   string `query:"node" doc:"the node that answers; this one when absent"`
+	If     string `query:"if" maxLength:"4096" doc:"comma list of what to suppose, such as eu=down; the answer is then nobody's"`
 }
 
 // question is a request between nodes: to explain a name, who has acknowledged the
@@ -35,11 +36,21 @@ type question struct {
 	Type   string `json:"type"`
 	Client string `json:"client,omitempty"`
 	ECS    string `json:"ecs,omitempty"`
+
+	If []string `json:"if,omitempty"`
 }
 
 func (s *Server) explain(ctx context.Context, in *explainInput) (*output[apitype.Explanation], error) {
 	c := callOf(ctx)
-	q := question{Name: in.Name, Type: in.Type, Client: in.Client, ECS: in.ECS}
+	q := question{Name: in.Name, Type: in.Type, Client: in.Client, ECS: in.ECS, If: conditionsOf(in.If)}
+	if len(q.If) > 0 {
+		if err := maySuppose(c, q.If); err != nil {
+			return nil, err
+		}
+		if err := s.takeWhatIf(c); err != nil {
+			return nil, err
+		}
+	}
 	if in.Node == "" || in.Node == s.cfg.Node {
 		ex, err := s.answer(q)
 		if err != nil {
@@ -52,6 +63,11 @@ func (s *Server) explain(ctx context.Context, in *explainInput) (*output[apitype
 	}
 	if _, err := parseQuestion(q); err != nil {
 		return nil, err
+	}
+	if len(q.If) > 0 { // what is wrong with the conditions is said here, and not as a fault of that node
+		if _, err := s.suppose(c.st, q.If, "?if"); err != nil {
+			return nil, err
+		}
 	}
 	if s.cfg.Call == nil {
 		return nil, unsupported("ask another node")
@@ -77,8 +93,15 @@ func (s *Server) explained(c *call, ex apitype.Explanation) (*output[apitype.Exp
 			return nil, err
 		}
 	}
-	if hint := s.meant(c, ex); hint != "" && len(ex.Steps) > 0 {
-		first := &ex.Steps[0]
+	steps := ex.Steps
+	if len(ex.Conditions) > 0 && len(steps) > 0 {
+		if !c.st.Can(c.p, statestore.CanRead, "") {
+			steps[0].Note = "" // it names services
+		}
+		steps = steps[1:]
+	}
+	if hint := s.meant(c, ex); hint != "" && len(steps) > 0 {
+		first := &steps[0]
 		first.Note = strings.TrimSuffix("did you mean "+hint+"? "+first.Note, " ")
 	}
 	return envelope(c, "explanation", ex), nil
@@ -173,12 +196,20 @@ func (s *Server) answer(q question) (apitype.Explanation, error) {
 		return apitype.Explanation{}, problem(http.StatusServiceUnavailable, apitype.ProblemNoQuorum, "node %s has no table yet", s.cfg.Node)
 	}
 	query.Stale = s.cfg.Quorum().Stale
+	steps := []apitype.Step{}
+	if len(q.If) > 0 {
+		supposed, sup, err := s.supposedTable(t, q.If)
+		if err != nil {
+			return apitype.Explanation{}, err
+		}
+		t, steps = supposed, append(steps, supposeStep(sup))
+	}
 	a, trace := routing.Select(t, query)
 	ex := apitype.Explanation{
 		Node: s.cfg.Node, Revision: t.Revision, Index: t.Index,
 		Name: routing.Canonical(q.Name), Type: strings.ToUpper(q.Type), Service: a.Service,
 		Rcode: a.Kind.String(), TTL: uint32(a.TTL().Seconds()),
-		Answers: []string{}, Clusters: orEmpty(a.Clusters), Steps: []apitype.Step{},
+		Answers: []string{}, Clusters: orEmpty(a.Clusters), Steps: steps, Conditions: q.If, Scope: int(a.Scope),
 	}
 	if ex.Type == "" {
 		ex.Type = "A"

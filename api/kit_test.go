@@ -341,3 +341,11 @@ func jsonText(s string) string {
 	}
 	return string(data[1 : len(data)-1])
 }
+
+func addrs(texts ...string) []netip.Addr {
+	var list []netip.Addr
+	for _, s := range texts {
+		list = append(list, netip.MustParseAddr(s))
+	}
+	return list
+}

@@ -190,6 +190,7 @@ func (s *Server) routes() error {
 	s.probeRoutes(api)
 	s.overrideRoutes(api)
 	s.drainsRoutes(api)
+	s.simulateRoutes(api)
 	s.specRoutes(api)
 	s.accessRoutes(api)
 	s.eventRoutes(api)

@@ -166,7 +166,26 @@ func each(err error) []error {
 	return []error{err}
 }
 
-// makePlan judges a spec against the state.
+// plan is what applying a spec would change, with a sample of the clients that it
+// reaches.
+func (s *Server) plan(c *call, written *statestore.Spec, source string, warnings []string) apitype.Plan {
+	spec := written.WithAddresses(c.st.Spec)
+	p := makePlan(c.st, spec, source, warnings)
+	p.Warnings = append(p.Warnings, empowerWarning(c, spec)...)
+	p.Clients = s.planReach(c.st, spec)
+	return p
+}
+
+// planReach compares the answers of a sample of clients under the present spec and
+// under another one.
+func (s *Server) planReach(st *statestore.State, spec *statestore.Spec) apitype.ClientReach {
+	before := s.tableOf(s.cfg.Table(), st)
+	after := s.tableOf(before, policy.SupposeSpec(st, spec))
+	return reach(before, after, func(string) bool { return true })
+}
+
+// makePlan judges a spec, with the addresses that its hostnames stand for, against
+// the state.
 func makePlan(st *statestore.State, spec *statestore.Spec, source string, warnings []string) apitype.Plan {
 	diff, found := policy.DiffSpec(st, spec), policy.CheckSpec(st, spec)
 	p := apitype.Plan{
@@ -178,7 +197,9 @@ func makePlan(st *statestore.State, spec *statestore.Spec, source string, warnin
 			NSChanged: diff.Guards.NSChanged, Exceeded: orEmpty(diff.Guards.Exceeded),
 		},
 		Blockers: blockersView(found.Blockers),
-		Warnings: append(orEmpty(warnings), found.Warnings...),
+		Warnings: append(slices.Clone(orEmpty(warnings)), found.Warnings...),
+		Matches:  matches(st.Spec, spec),
+		Clients:  apitype.ClientReach{Services: []apitype.ServiceReach{}},
 	}
 	for _, ch := range diff.Changes {
 		p.Changes = append(p.Changes, apitype.Change{Op: ch.Op, Path: ch.Path, Old: ch.Old, New: ch.New})
@@ -192,8 +213,7 @@ func (s *Server) createPlan(ctx context.Context, in *planInput) (*output[apitype
 	if prob != nil {
 		return nil, prob
 	}
-	p := makePlan(c.st, spec, in.Body.Source, warnings)
-	p.Warnings = append(p.Warnings, empowerWarning(c, spec)...)
+	p := s.plan(c, spec, in.Body.Source, warnings)
 	s.plans.put(keptPlan{plan: p, source: in.Body.Source, name: in.Body.Name})
 	return envelope(c, "plan", p), nil
 }
@@ -256,9 +276,7 @@ func (s *Server) rollback(ctx context.Context, in *rollbackInput) (*output[apity
 		if prob != nil {
 			return nil, prob
 		}
-		p := makePlan(c.st, spec, r.Source, warnings)
-		p.Warnings = append(p.Warnings, empowerWarning(c, spec)...)
-		return envelope(c, "plan", p), nil
+		return envelope(c, "plan", s.plan(c, spec, r.Source, warnings)), nil
 	}
 	base := c.st.Revision
 	reason := in.Body.Reason
@@ -279,19 +297,22 @@ func (s *Server) apply(ctx context.Context, c *call, req apitype.ApplyRequest, c
 	if err := allow(c.st, c.p, statestore.CanApply, ""); err != nil {
 		return nil, err
 	}
-	spec, warnings, prob := s.decode(req.Name, req.Source)
+	written, warnings, prob := s.decode(req.Name, req.Source)
 	if prob != nil {
 		return nil, prob
 	}
-	plan := makePlan(c.st, spec, req.Source, warnings)
+	plan := s.plan(c, written, req.Source, warnings)
+	clients := plan.Clients
 	res, err := s.propose(ctx, c, func(st *statestore.State) (statestore.Command, error) {
 		if err := check(st); err != nil {
 			return nil, err
 		}
+		spec := written.WithAddresses(st.Spec)
 		if err := mayEmpower(st, c.p, spec); err != nil {
 			return nil, err
 		}
 		plan = makePlan(st, spec, req.Source, warnings)
+		plan.Clients = clients
 		blockers := plan.Blockers
 		if req.Force {
 			blockers = slices.DeleteFunc(slices.Clone(blockers), func(b apitype.Blocker) bool { return b.Waivable })

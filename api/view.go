@@ -310,15 +310,16 @@ func servicesOf(st *statestore.State, cluster string) []string {
 	return out
 }
 
+func percents(shares []policy.ClusterShare) []apitype.Percent {
+	out := make([]apitype.Percent, 0, len(shares))
+	for _, s := range shares {
+		out = append(out, apitype.Percent{Cluster: s.Cluster, Percent: s.Percent})
+	}
+	return out
+}
+
 func impactsView(impacts []policy.Impact) []apitype.Impact {
 	out := make([]apitype.Impact, 0, len(impacts))
-	percents := func(shares []policy.ClusterShare) []apitype.Percent {
-		p := make([]apitype.Percent, 0, len(shares))
-		for _, s := range shares {
-			p = append(p, apitype.Percent{Cluster: s.Cluster, Percent: s.Percent})
-		}
-		return p
-	}
 	for _, im := range impacts {
 		out = append(out, apitype.Impact{
 			Service: im.Service, Before: percents(im.Before), After: percents(im.After),

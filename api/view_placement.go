@@ -16,17 +16,15 @@ import (
 // Stickiness draws by the client, but keeps the parts.
 func byClient(svc *statestore.Service) bool {
 	p := svc.Policy
-	return p.Type == statestore.Geo || p.Type == statestore.Latency ||
-		p.Affinity != statestore.NoAffinity || len(svc.Residency) > 0
+	return svc.Stateful == nil && (p.Type == statestore.Geo || p.Type == statestore.Latency ||
+		p.Affinity != statestore.NoAffinity || len(svc.Residency) > 0)
 }
 
 // needsPlaces reports whether answers of the service depend on where a client's
 // address is: then nodes with other GeoIP files answer the same client otherwise.
 func needsPlaces(sp *statestore.Spec, svc *statestore.Service) bool {
-	if svc.Policy.Type == statestore.Geo || svc.Policy.Type == statestore.Latency || len(svc.Residency) > 0 {
-		return true
-	}
-	return svc.Policy.Affinity != statestore.NoAffinity && len(sp.Regions) > 0
+	onlyAffinity := len(svc.Residency) == 0 && svc.Policy.Type != statestore.Geo && svc.Policy.Type != statestore.Latency
+	return byClient(svc) && (!onlyAffinity || len(sp.Regions) > 0)
 }
 
 // overrideView returns the pin in force of a service; nil: there is none.
