@@ -13,8 +13,8 @@ const keptResults = 20
 // kept is a Result as it is remembered: small and without pointers, since tens of
 // thousands of probes keep twenty each. Durations lose what is below a microsecond.
 type kept struct {
-	at       int64 // nanoseconds of the wall clock
-	expiry   int64 // seconds; 0: none
+	at       int64  // nanoseconds of the wall clock
+	expiry   uint32 // seconds, until 2106; 0: none
 	took     uint32
 	rtt      uint32
 	reason   uint8 // index of resultReasons
@@ -46,12 +46,15 @@ func reasonIndex(r Reason) uint8 {
 func (r *ring) add(res Result, reason uint8) {
 	k := kept{at: res.At.UnixNano(), took: inMicros(res.Took), rtt: inMicros(res.RTT), reason: reason, ok: res.OK}
 	if !res.CertExpiry.IsZero() {
-		k.expiry = res.CertExpiry.Unix()
+		k.expiry = uint32(min(max(res.CertExpiry.Unix(), 1), math.MaxUint32))
 	}
 	k.degraded = uint8(max(slices.Index(degradedWords[:], res.Degraded), 0))
 	at := r.next
 	if len(r.results) < keptResults {
 		at = len(r.results)
+		if at == cap(r.results) { // append would make room for more than are kept
+			r.results = slices.Grow(r.results, min(max(at, 4), keptResults-at))
+		}
 		r.results = append(r.results, k)
 	} else {
 		r.results[at] = k
@@ -80,7 +83,7 @@ func (r *ring) list() []Result {
 			OK: k.ok, Reason: resultReasons[k.reason], Degraded: degradedWords[k.degraded],
 		}
 		if k.expiry != 0 {
-			res.CertExpiry = time.Unix(k.expiry, 0).UTC()
+			res.CertExpiry = time.Unix(int64(k.expiry), 0).UTC()
 		}
 		if r.details != nil {
 			res.Detail = r.details[at]
