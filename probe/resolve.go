@@ -83,8 +83,7 @@ func (r *resolver) resolve(ctx context.Context, hostname string) ([]netip.Addr, 
 func (r *resolver) lookup(ctx context.Context, hostname string) ([]netip.Addr, time.Duration, error) {
 	name := dns.Fqdn(hostname) // so that no search list is appended
 	if len(r.servers) == 0 {
-		addrs, err := r.system(ctx, "ip", name)
-		return addrs, systemTTL, err
+		return r.askSystem(ctx, name)
 	}
 	var errs []error
 	for _, server := range r.servers {
@@ -98,6 +97,29 @@ func (r *resolver) lookup(ctx context.Context, hostname string) ([]netip.Addr, t
 		}
 	}
 	return nil, 0, errors.Join(errs...)
+}
+
+// askSystem asks the system's resolver for each family by itself: asked for both
+// it would say what it has of one when the other fails.
+func (r *resolver) askSystem(ctx context.Context, name string) ([]netip.Addr, time.Duration, error) {
+	var all []netip.Addr
+	var none error
+	for _, network := range []string{"ip4", "ip6"} {
+		addrs, err := r.system(ctx, network, name)
+		var dnsErr *net.DNSError
+		switch {
+		case err == nil:
+			all = append(all, addrs...)
+		case errors.As(err, &dnsErr) && dnsErr.IsNotFound:
+			none = err
+		default:
+			return nil, 0, err
+		}
+	}
+	if len(all) == 0 && none != nil {
+		return nil, 0, none
+	}
+	return all, systemTTL, nil
 }
 
 // lookupAt asks one resolver for both families.

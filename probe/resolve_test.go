@@ -206,19 +206,42 @@ func TestAQuestionEndsWithItsContext(t *testing.T) {
 	require.Error(t, <-done)
 }
 
-func TestTheSystemsResolverIsAskedForTheNameAsItIs(t *testing.T) {
-	r := newResolver(&Config{}, nil)
-	var asked string
-	r.system = func(_ context.Context, network, host string) ([]netip.Addr, error) {
-		asked = network + " " + host
-		return addrs("::ffff:192.0.2.1", "2001:db8::1"), nil
+func TestTheSystemsResolverIsAskedForEachFamilyAndTheNameAsItIs(t *testing.T) {
+	notFound := &net.DNSError{Err: "no such host", Name: "lb.example.net", IsNotFound: true}
+	timeout := &net.DNSError{Err: "i/o timeout", Name: "lb.example.net", IsTimeout: true}
+	tests := []struct {
+		name   string
+		v4, v6 []netip.Addr
+		e4, e6 error
+		want   []netip.Addr
+		err    string
+	}{
+		{"both", addrs("::ffff:192.0.2.1"), addrs("2001:db8::1"), nil, nil, addrs("192.0.2.1", "2001:db8::1"), ""},
+		{"one family alone", addrs("192.0.2.1"), nil, nil, notFound, addrs("192.0.2.1"), ""},
+		{"the other alone", nil, addrs("2001:db8::1"), notFound, nil, addrs("2001:db8::1"), ""},
+		{"neither", nil, nil, notFound, notFound, nil, "no such host"},
+		{"half an answer is none", addrs("192.0.2.1"), nil, nil, timeout, nil, "i/o timeout"},
+		{"nor is the other half", nil, addrs("2001:db8::1"), errors.New("broken"), nil, nil, "broken"},
 	}
-	got, ttl, err := r.resolve(t.Context(), "lb.example.net")
-	require.NoError(t, err)
-	require.Equal(t, "ip lb.example.net.", asked, "no search list is tried")
-	require.Equal(t, addrs("192.0.2.1", "2001:db8::1"), got)
-	require.Equal(t, 30*time.Second, ttl)
-	r.system = func(context.Context, string, string) ([]netip.Addr, error) { return nil, errors.New("no such host") }
-	_, _, err = r.resolve(t.Context(), "lb.example.net")
-	require.ErrorContains(t, err, "no such host")
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newResolver(&Config{}, nil)
+			r.system = func(_ context.Context, network, host string) ([]netip.Addr, error) {
+				require.Equal(t, "lb.example.net.", host, "no search list is tried")
+				if network == "ip4" {
+					return tt.v4, tt.e4
+				}
+				require.Equal(t, "ip6", network)
+				return tt.v6, tt.e6
+			}
+			got, ttl, err := r.resolve(t.Context(), "lb.example.net")
+			if tt.err != "" {
+				require.ErrorContains(t, err, tt.err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tt.want, got)
+			require.Equal(t, 30*time.Second, ttl)
+		})
+	}
 }
