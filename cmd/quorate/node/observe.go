@@ -61,7 +61,7 @@ func (n *Node) openObserver() error {
 func (n *Node) ownAddrs() []netip.AddrPort {
 	listeners := n.dns.Addrs()
 	for _, addr := range []string{n.peers.Addr().String(), n.cfg.API.Listen} {
-		if a, err := netip.ParseAddrPort(addr); err == nil {
+		if a, err := netip.ParseAddrPort(addr); err == nil && a.Port() != 0 { // port 0 stands for any
 			listeners = append(listeners, a)
 		}
 	}
