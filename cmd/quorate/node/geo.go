@@ -27,7 +27,7 @@ func (p *places) read(path string) error {
 		if x, err = geo.Open(path); err != nil {
 			return err
 		}
-		p.log.Info("GeoIP file read", keyFile, path, keyBuild, x.Build(), keyNetworks, x.Len())
+		p.log.Info("geoip file read", keyFile, path, keyBuild, x.Build(), keyNetworks, x.Len())
 	}
 	if was := p.index.Swap(x); was == x {
 		return nil // neither then nor now
