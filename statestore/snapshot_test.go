@@ -180,14 +180,14 @@ func TestG15SnapshotEqualsReplay(t *testing.T) {
 	r := newRig(t)
 	r.must(Initialize{Installation: "demo"}, UpsertMember{member("eu")}, UpsertMember{member("us")}, UpsertMember{member("ap")},
 		ApplySpec{Spec: testSpec(), Rotations: []RotationChange{change("dr", "eu", "us")}})
-	replays(t, r, anyCommand, func(*rapid.T, *rig, *State, Command, error) {})
+	rapid.Check(t, replays(t, r, anyCommand, func(*rapid.T, *State, *State, Command, error) {}))
 }
 
-// replays checks that any sequence of drawn commands from base on, cut anywhere by a
-// snapshot and a restore, ends in the same state. It calls seen after each entry.
-func replays(t *testing.T, base *rig, draw func(*rapid.T, *rig) Command, seen func(rt *rapid.T, r *rig, before *State, cmd Command, err error)) {
-	t.Helper()
-	rapid.Check(t, func(rt *rapid.T) {
+// replays is the property that any sequence of drawn commands from base on, cut
+// anywhere by a snapshot and a restore, ends in the same state. It calls seen after
+// each entry.
+func replays(t *testing.T, base *rig, draw func(*rapid.T, *rig) Command, seen func(rt *rapid.T, before, st *State, cmd Command, err error)) func(*rapid.T) {
+	return func(rt *rapid.T) {
 		r := forked(t, base)
 		other := NewStoreAt(r.st()) // Goes through a snapshot at every entry.
 		for range rapid.IntRange(1, 40).Draw(rt, "entries") {
@@ -214,7 +214,7 @@ func replays(t *testing.T, base *rig, draw func(*rapid.T, *rig) Command, seen fu
 				rt.Fatalf("log time ran back from %v to %v", before.Now, st.Now)
 			}
 			invariants(rt, before, st)
-			seen(rt, r, before, cmd, err)
+			seen(rt, before, st, cmd, err)
 
 			reread, rerr := ReadSnapshot(bytes.NewReader(snapshotOf(t, other.State())))
 			require.NoError(rt, rerr)
@@ -227,7 +227,7 @@ func replays(t *testing.T, base *rig, draw func(*rapid.T, *rig) Command, seen fu
 				rt.Fatalf("entry %d: another hash after a restore\n%s\n%s", r.index, snapshotOf(t, st), snapshotOf(t, other.State()))
 			}
 		}
-	})
+	}
 }
 
 // invariants hold after every entry.
