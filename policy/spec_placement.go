@@ -150,7 +150,8 @@ func (f *Findings) located(st *statestore.State, spec *statestore.Spec, service 
 		}
 	}
 	if len(without) > 0 {
-		f.warn("services.%s: it asks where clients are, and %s has no GeoIP file (dns.geoip.database in node.yaml): there only cidrs tell", service, strings.Join(without, ", "))
+		names, verb := phrase(without, "has", "have")
+		f.warn("services.%s: it asks where clients are, and %s %s no GeoIP file (dns.geoip.database in node.yaml): there only cidrs tell", service, names, verb)
 	}
 }
 

@@ -86,7 +86,7 @@ func TestAskingWhereClientsAreTakesAGeoIPFile(t *testing.T) {
 	})))
 	require.Equal(t, []string{
 		"services.web.policy.map.mars: no candidate is in mars, so its clients go to the nearest",
-		"services.web: it asks where clients are, and ap-1, eu-1, us-1 has no GeoIP file (dns.geoip.database in node.yaml): there only cidrs tell",
+		"services.web: it asks where clients are, and ap-1, eu-1 and us-1 have no GeoIP file (dns.geoip.database in node.yaml): there only cidrs tell",
 	}, f.Warnings)
 	f = CheckSpec(w.st(), clone(w.st().Spec, web(func(s *statestore.Service) { s.Policy = statestore.Policy{Type: statestore.Geo} })))
 	require.Contains(t, strings.Join(f.Warnings, "\n"), "geo with neither a map nor coordinates")

@@ -144,6 +144,8 @@ func checkConditions(st *statestore.State, conds []Condition) error {
 			cluster(c, c.Of)
 		case st.Spec.Services[c.Of] != nil && st.Spec.Services[c.Of].Stateful != nil:
 			bad(c, "%s is stateful and cannot be pinned; a cutover moves it: suppose that one is approved", c.Of)
+		case st.Spec.Clusters[c.Of] != nil && st.Spec.Services[c.Of] == nil:
+			bad(c, "%s is a cluster, and one is down, up, drained or undrained", c.Of)
 		default:
 			candidate(c, c.Of, c.Is)
 		}
