@@ -17,6 +17,8 @@ import (
 	"github.com/quorate/quorate/api/client"
 	"github.com/quorate/quorate/cmd/quorate/node"
 	"github.com/quorate/quorate/config"
+	"github.com/quorate/quorate/policy"
+	"github.com/quorate/quorate/statestore"
 )
 
 // configureCommands read and change the spec.
@@ -24,11 +26,12 @@ func (c *cli) configureCommands() []*cobra.Command {
 	return []*cobra.Command{c.checkConfigCommand(), c.planCommand(), c.applyCommand(), c.configCommand(), c.tokenCommand()}
 }
 
-// checked is what check-config found, for -o json.
+// checked is what check-config found, for -o json. None of its lists is null.
 type checked struct {
-	Errors   []config.FieldError `json:"errors"` // none of the three is null
+	Errors   []config.FieldError `json:"errors"`
 	Unused   []config.Note       `json:"unused"`
 	Warnings []config.Note       `json:"warnings"`
+	Matches  []apitype.Match     `json:"matches"` // what selectors and exclusions pick
 }
 
 func (c *cli) checkConfigCommand() *cobra.Command {
@@ -37,7 +40,8 @@ func (c *cli) checkConfigCommand() *cobra.Command {
 		Short: "Check spec or node files without a server",
 		Long: `Reports every error at once, each with file, line and column. A file that
 holds a "node:" key is read as node.yaml, all others together as one spec.
-Keys without behaviour in this version are noted; plan refuses them.`,
+Keys without behaviour in this version are noted; plan refuses them. Which
+clusters a selector picks is shown, so that one too many or too few is seen.`,
 		Example: `  quorate check-config spec.yaml
   quorate check-config /etc/quorate/node.yaml`,
 		Args: cobra.MinimumNArgs(1),
@@ -64,6 +68,7 @@ Keys without behaviour in this version are noted; plan refuses them.`,
 				if result != nil {
 					all.Unused = append(all.Unused, result.Unused...)
 					all.Warnings = append(all.Warnings, result.Warnings...)
+					all.Matches = picked(result.Spec)
 				}
 			}
 			return c.showChecked(all)
@@ -73,7 +78,7 @@ Keys without behaviour in this version are noted; plan refuses them.`,
 
 func (c *cli) showChecked(all checked) error {
 	if c.format() != "table" {
-		all.Errors, all.Unused, all.Warnings = orEmpty(all.Errors), orEmpty(all.Unused), orEmpty(all.Warnings)
+		all.Errors, all.Unused, all.Warnings, all.Matches = orEmpty(all.Errors), orEmpty(all.Unused), orEmpty(all.Warnings), orEmpty(all.Matches)
 		if err := json.NewEncoder(c.out).Encode(all); err != nil {
 			return err
 		}
@@ -86,9 +91,24 @@ func (c *cli) showChecked(all checked) error {
 		return usageError(errors.New(count(n, "error")))
 	}
 	if c.format() == "table" {
+		for _, m := range all.Matches {
+			fmt.Fprintf(c.out, "matches  %s\n", matchText(m))
+		}
 		fmt.Fprintln(c.out, "ok")
 	}
 	return nil
+}
+
+// picked says which clusters the services that match or exclude answer with. What
+// names its clusters, or takes all, is plain from the file.
+func picked(spec *statestore.Spec) []apitype.Match {
+	var all []apitype.Match
+	for _, m := range policy.Matches(&statestore.State{Spec: &statestore.Spec{}}, spec) {
+		if sel := spec.Services[m.Service].Clusters; sel.Match != "" || len(sel.Exclude) > 0 {
+			all = append(all, apitype.Match{Service: m.Service, Selector: m.Selector, Clusters: m.Clusters})
+		}
+	}
+	return all
 }
 
 // isNodeFile reports whether a file is a node.yaml: it has a top-level node key.
@@ -239,7 +259,7 @@ func planTable(w io.Writer, plans []apitype.Plan) {
 		for _, m := range p.Matches {
 			fmt.Fprintf(w, "matches  %s\n", matchText(m))
 		}
-		reachTable(w, p.Clients)
+		reachTable(w, p.Clients, 8)
 		fmt.Fprintf(w, "guards   updates %.0f%% of %.0f%%, deletes %.0f%% of %.0f%%, NS changed: %s\n",
 			100*p.Guards.Updates, 100*p.Guards.MaxUpdates, 100*p.Guards.Deletes, 100*p.Guards.MaxDeletes, yesNo(p.Guards.NSChanged))
 		for _, x := range p.Guards.Exceeded {

@@ -248,9 +248,6 @@ func (c *cli) explainCommand() *cobra.Command {
 func explainTable(w io.Writer, items []apitype.Explanation) {
 	for _, e := range items {
 		fmt.Fprintf(w, "node %s, revision %d, index %d\n", e.Node, e.Revision, e.Index)
-		if len(e.Conditions) > 0 {
-			fmt.Fprintf(w, "IF %s: this is not so, nothing is written\n", strings.Join(e.Conditions, ", "))
-		}
 		for i, s := range e.Steps {
 			line := fmt.Sprintf("%2d %-10s %s", i+1, s.Step, s.Text)
 			if s.Note != "" {
@@ -258,6 +255,10 @@ func explainTable(w io.Writer, items []apitype.Explanation) {
 			}
 			fmt.Fprintln(w, line)
 		}
-		fmt.Fprintf(w, "=> %s %s %s  TTL %d\n", e.Rcode, e.Type, orDash(strings.Join(e.Answers, " ")), e.TTL)
+		supposed := "" // what is not so is marked where people look for the answer
+		if len(e.Conditions) > 0 {
+			supposed = "if " + strings.Join(e.Conditions, ", ") + ": "
+		}
+		fmt.Fprintf(w, "=> %s%s %s %s  TTL %d\n", supposed, e.Rcode, e.Type, orDash(strings.Join(e.Answers, " ")), e.TTL)
 	}
 }

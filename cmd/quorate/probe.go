@@ -13,19 +13,26 @@ import (
 )
 
 func (c *cli) probeCommand() *cobra.Command {
-	var from, endpoint string
+	var from, endpoint, door string
 	cmd := &cobra.Command{
-		Use:   "probe SERVICE CLUSTER",
+		Use:   "probe SERVICE CLUSTER | --front-door CLUSTER",
 		Short: "Run a service's checks once and show each phase",
 		Long: `Changes no vote. The checks run on the node that is asked, or on --from NODE,
-under the addresses and secrets of that node. Exits 1 when a check is bad.`,
-		Example: `  quorate probe web eu
-  quorate probe web eu --from us-1         as us-1 sees it`,
-		Args: cobra.ExactArgs(2),
+with the source addresses and secrets of that node. Exits 1 when a check is bad.
+With --front-door only the cluster's own check runs.`,
+		Example: `  quorate probe web eu --from us-1         as us-1 sees it
+  quorate probe --front-door eu`,
+		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			req := apitype.ProbeRequest{Cluster: door, Endpoint: endpoint, From: from}
+			switch {
+			case door == "" && len(args) == 2:
+				req.Service, req.Cluster = args[0], args[1]
+			case door == "" || len(args) > 0:
+				return usageError(fmt.Errorf("probe needs either SERVICE CLUSTER or --front-door CLUSTER, got %q", args))
+			}
 			env, err := send[apitype.ProbeReport](cmd.Context(), c, client.Request{
-				Method: http.MethodPost, Path: "/probes",
-				Body: apitype.ProbeRequest{Service: args[0], Cluster: args[1], Endpoint: endpoint, From: from},
+				Method: http.MethodPost, Path: "/probes", Body: req,
 			})
 			if err != nil {
 				return err
@@ -44,6 +51,7 @@ under the addresses and secrets of that node. Exits 1 when a check is bad.`,
 		},
 	}
 	cmd.Flags().StringVar(&from, "from", "", "the node that probes; default the one asked")
+	cmd.Flags().StringVar(&door, "front-door", "", "the cluster whose own check is to run")
 	cmd.Flags().StringVar(&endpoint, "endpoint", "", "one address of the cluster; default all")
 	return cmd
 }
@@ -59,15 +67,19 @@ func probeTable(w io.Writer, reports []apitype.ProbeReport) {
 				verdict = "ok, degraded: " + run.Degraded
 			}
 			fmt.Fprintf(w, "%s  %s %s  from %s  %s  %s\n", run.Endpoint, run.Kind, run.Check, r.Node, verdict, tookSeconds(run.TookSeconds))
+			why := run.Detail
 			for _, p := range run.Phases {
 				mark := "ok"
 				if !p.OK {
 					mark = "BAD"
 				}
 				fmt.Fprintf(w, "  %-11s %-4s %9s  %s\n", p.Phase, mark, tookSeconds(p.TookSeconds), p.Text)
+				if p.Text == why {
+					why = "" // said
+				}
 			}
-			if run.Detail != "" {
-				fmt.Fprintf(w, "  why         %s\n", run.Detail)
+			if why != "" {
+				fmt.Fprintf(w, "  why         %s\n", why)
 			}
 			if !run.CertExpires.IsZero() {
 				fmt.Fprintf(w, "  certificate ends %s, in %s\n", stamp(run.CertExpires), days(time.Until(run.CertExpires)))

@@ -59,15 +59,16 @@ func simulationTable(w io.Writer, items []apitype.Simulation) {
 		for _, svc := range s.Services {
 			fmt.Fprintf(w, "%-10s %s\n", svc.Service, svc.Text)
 		}
-		reachTable(w, s.Clients)
+		reachTable(w, s.Clients, 10)
 		for _, note := range s.Notes {
 			fmt.Fprintf(w, "note       %s\n", note)
 		}
 	}
 }
 
-// reachTable shows how the answers of a sample of clients change.
-func reachTable(w io.Writer, r apitype.ClientReach) {
+// reachTable shows how the answers of a sample of clients change, below words of
+// that width. What all of them share is said once.
+func reachTable(w io.Writer, r apitype.ClientReach, width int) {
 	for _, s := range r.Services {
 		if s.Moved == 0 && s.Lost == 0 {
 			continue
@@ -76,18 +77,40 @@ func reachTable(w io.Writer, r apitype.ClientReach) {
 		if s.Lost > 0 {
 			text += fmt.Sprintf(", %d GET NONE", s.Lost)
 		}
-		fmt.Fprintf(w, "clients  %s: %s\n", s.Service, text)
+		fmt.Fprintf(w, "%-*s %s: %s\n", width, "clients", s.Service, text)
+		if first := s.Moves; len(first) > 1 && len(first) == r.Sampled && alike(first) {
+			fmt.Fprintf(w, "%-*s every one of them: %s -> %s\n", width, "", first[0].Before, first[0].After)
+			continue
+		}
+		rows := 0
 		for _, m := range s.Moves {
-			client := m.Client
-			if m.Region != "" && m.Region != m.Client {
-				client += " (" + m.Region + ")"
-			}
-			fmt.Fprintf(w, "         %-24s %s -> %s\n", client, m.Before, m.After)
+			rows = max(rows, len(clientText(m)))
+		}
+		for _, m := range s.Moves {
+			fmt.Fprintf(w, "%-*s %-*s  %s -> %s\n", width, "", rows, clientText(m), m.Before, m.After)
 		}
 		if hidden := s.Moved + s.Lost - len(s.Moves); hidden > 0 {
-			fmt.Fprintf(w, "         and %d more\n", hidden)
+			fmt.Fprintf(w, "%-*s and %d more\n", width, "", hidden)
 		}
 	}
+}
+
+// alike reports whether all of them move from the same answer to the same.
+func alike(moves []apitype.ClientMove) bool {
+	for _, m := range moves[1:] {
+		if m.Before != moves[0].Before || m.After != moves[0].After {
+			return false
+		}
+	}
+	return true
+}
+
+// clientText names a client of the sample, with its region where the name has none.
+func clientText(m apitype.ClientMove) string {
+	if m.Region == "" || strings.HasSuffix(m.Client, m.Region) {
+		return m.Client
+	}
+	return m.Client + " (" + m.Region + ")"
 }
 
 func (c *cli) replayCommand() *cobra.Command {

@@ -88,24 +88,12 @@ func shares(all []apitype.Share, allDown string, byClient bool) string {
 	return orDash(text)
 }
 
-// serviceNote says what is to be known of a service beside its answers.
+// serviceNote says what is to be known of a service beside its answers. The notes
+// tell of a pin and of what is degraded too.
 func serviceNote(s apitype.ServiceSummary) string {
 	var notes []string
 	if s.Frozen {
 		notes = append(notes, "frozen")
-	}
-	if o := s.Override; o != nil {
-		text := "pinned to " + o.Cluster
-		if !o.Until.IsZero() {
-			text += " until " + clock(o.Until)
-		}
-		if o.Note != "" {
-			text += ", without effect: " + o.Note
-		}
-		notes = append(notes, text)
-	}
-	if len(s.Degraded) > 0 {
-		notes = append(notes, "degraded: "+strings.Join(s.Degraded, ", "))
 	}
 	return strings.Join(append(notes, s.Notes...), "; ")
 }

@@ -112,6 +112,10 @@ func emptyFlags(cmd *cobra.Command) error {
 
 // listOf returns the verb that lists what was not found, or "".
 func listOf(text string) string {
+	if rest, ok := strings.CutPrefix(text, "no cluster of "); ok {
+		service, _, _ := strings.Cut(rest, " ")
+		return "quorate votes " + service // its targets, by cluster
+	}
 	for what, verb := range map[string]string{
 		"no cluster is": "clusters", "no service is": "services", "no member is": "members", "no cutover is": "cutover list",
 		"no revision is": "config history", "token ": "token list", "no plan of": "plan -f FILE",
