@@ -216,6 +216,22 @@ func TestTwentyThousandChecksKeepTheirIntervalsAndReturnFromAPauseWithoutABurst(
 	})
 }
 
+func TestTakingUpALargePlanIsNoStandstill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		p := launch(t, Config{}, w, webInput())
+		h := watch(t, p, webEU)
+		time.Sleep(20 * time.Second)
+		p.newChecker = func(c Check, endpoint netip.Addr) (checker, error) { // as slow as many thousand
+			time.Sleep(2 * stallGap)
+			return p.runner.newChecker(c, endpoint)
+		}
+		p.SetPlan(BuildPlan(append(many(1), webInput())))
+		time.Sleep(20 * time.Second)
+		require.Equal(t, "unknown up:ok", h.sides())
+	})
+}
+
 func TestAWindowHoldsTheLastStarts(t *testing.T) {
 	now := time.Now()
 	var w window

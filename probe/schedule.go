@@ -172,6 +172,7 @@ func (l *loop) run() {
 			l.retryHeld(now)
 		case <-l.p.planned:
 			l.adopt(l.p.takePlan(), l.wake())
+			l.seen, l.boot = time.Now(), l.p.bootTime() // to take up a large plan is no standstill
 		}
 		l.updateBlind(time.Now())
 	}
