@@ -39,9 +39,8 @@ func BenchmarkSchedule(b *testing.B) {
 	l := newLoop(b.Context(), p)
 	l.adopt(BuildPlan(many(20_000)), time.Now())
 	l.publish(time.Now())
-	now := l.heap[0].due
 	for b.Loop() {
-		now = l.heap[0].due
+		now := l.heap[0].due
 		l.startDue(now)
 		for l.running > 0 {
 			l.finish(<-l.results, now)
