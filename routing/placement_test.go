@@ -125,11 +125,17 @@ func TestPlacement(t *testing.T) {
 		{"remote affinity comes home when nothing else is left", both(remote, leave("us", "ap")), gb, "eu", 0},
 		{"residency keeps a client at home", both(local, remote, resides), gb, "eu", 24},
 		{"residency binds only whom it names", both(resides, leave("us")), us, "eu", 8},
+		{"two residency rules both hold", func(_ *statestore.State, s *statestore.Service) {
+			s.Residency = map[string][]string{"EU": {"ap", "eu"}, "GB": {"ap", "us"}}
+		}, gb, "ap", 24},
 		{"residency never answers with another cluster", both(resides, leave("eu"), mode(statestore.NoData)), gb, "NODATA", 24},
 		{"residency with serve_last answers with its own, down", both(resides, leave("eu"), mode(statestore.ServeLast)), gb, "eu", 24},
 		{"residency with servfail", both(resides, leave("eu"), mode(statestore.ServFail)), gb, "SERVFAIL", 24},
 		{"spillover.order stands for nearness when the nearest is out", both(order, leave("eu")), gb, "ap", 24},
 		{"spillover.order is nothing to those whose best is in", both(order, leave("eu")), us, "us", 8},
+		{"spillover.order is nothing to those whose best that is allowed is in", both(order, func(_ *statestore.State, s *statestore.Service) {
+			s.Residency = map[string][]string{"EU": {"ap", "us"}}
+		}), gb, "us", 24},
 		{"a full cluster's clients go on to the nearest", full("eu"), gb, "us", 24},
 		{"a full cluster's clients go on in spillover.order", both(order, full("eu")), gb, "ap", 24},
 		{"a full cluster is nothing to others' clients", full("eu"), jp, "ap", 8},
