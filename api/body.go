@@ -22,8 +22,10 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) *apitype.Probl
 		return nil
 	}
 	limit := int64(maxBody)
-	if strings.HasPrefix(r.URL.Path, "/v1/spec") || strings.HasPrefix(r.URL.Path, "/v1/plans") {
-		limit = maxSpecBody
+	for _, path := range []string{"/v1/spec", "/v1/plans", "/v1/replays"} {
+		if strings.HasPrefix(r.URL.Path, path) {
+			limit = maxSpecBody
+		}
 	}
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if err != nil {

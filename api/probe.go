@@ -16,9 +16,9 @@ import (
 	"github.com/quorate/quorate/statestore"
 )
 
-// probeWait bounds the checks of one request, all endpoints together: below the
-// write timeout of the server, so that whoever asked hears what came of it.
-const probeWait = 30 * time.Second
+// probeWait bounds the checks of one request, all endpoints together: below what a
+// client waits, so that whoever asked hears what came of it.
+const probeWait = 15 * time.Second
 
 type probeInput struct {
 	writing
@@ -110,6 +110,9 @@ type probeReply struct {
 
 // probeFrom has the wanted node run the checks.
 func (s *Server) probeFrom(ctx context.Context, req apitype.ProbeRequest) (apitype.ProbeReport, error) {
+	if a, err := netip.ParseAddr(req.Endpoint); err == nil {
+		req.Endpoint = a.String() // as the node writes it
+	}
 	node := req.From
 	if node == "" || node == s.cfg.Node {
 		return s.probeHere(ctx, req)

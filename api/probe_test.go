@@ -146,5 +146,5 @@ func TestAProbeThatHangsEnds(t *testing.T) {
 		return apitype.ProbeReport{}, ctx.Err()
 	}
 	_, err := r.server.probeFrom(ctx, apitype.ProbeRequest{Service: "web", Cluster: "eu"})
-	require.ErrorContains(t, err, "did not finish the checks within 30s")
+	require.ErrorContains(t, err, "did not finish the checks within 15s")
 }

@@ -191,6 +191,7 @@ func (s *Server) routes() error {
 	s.overrideRoutes(api)
 	s.drainsRoutes(api)
 	s.simulateRoutes(api)
+	s.replayRoutes(api)
 	s.specRoutes(api)
 	s.accessRoutes(api)
 	s.eventRoutes(api)

@@ -134,7 +134,7 @@ type SimulatedService struct {
 type ReplayRequest struct {
 	Source string    `json:"source" doc:"spec.yaml, the whole text"`
 	Name   string    `json:"name,omitempty" doc:"file name used in positions"`
-	Since  time.Time `json:"since" doc:"from then on"`
+	Since  time.Time `json:"since,omitzero" doc:"from then on; the last 24 hours when absent"`
 }
 
 // Replay compares what happened with what would have happened.

@@ -25,8 +25,7 @@ func (c *Client) Drains(ctx context.Context, r apitype.DrainsRequest, key string
 	return Do[apitype.Act](ctx, c, Request{Method: http.MethodPost, Path: "/drains", Body: r, Key: key})
 }
 
-// Probe runs a service's checks at a cluster once. It may take as long as the
-// checks' timeouts together: a short Options.Timeout ends it earlier.
+// Probe runs a service's checks at a cluster once, which takes up to 15 s.
 func (c *Client) Probe(ctx context.Context, r apitype.ProbeRequest) (*Result[apitype.ProbeReport], error) {
 	return Do[apitype.ProbeReport](ctx, c, Request{Method: http.MethodPost, Path: "/probes", Body: r})
 }
