@@ -18,18 +18,24 @@ import (
 // cascade makes way for a plan that removes clusters which still answer: it drains
 // them together and waits until resolvers have dropped them. What a drain cannot
 // cure, such as an active side, refuses it before anything is done.
-func (c *cli) cascade(cmd *cobra.Command, p apitype.Plan, reason string) error {
+func (c *cli) cascade(cmd *cobra.Command, p apitype.Plan, reason string, force bool) error {
 	removed := removedClusters(p)
 	if len(removed) == 0 {
 		return nil
 	}
-	left := slices.DeleteFunc(slices.Clone(p.Blockers), func(b apitype.Blocker) bool {
-		return b.Rule == policy.RuleMinServing
-	})
-	if len(left) > 0 {
-		for _, b := range left {
-			fmt.Fprintf(c.err, "blocked  %s: %s\n", b.Rule, b.Reason)
+	var left []string
+	for _, b := range p.Blockers {
+		if b.Rule != policy.RuleInUse && !(force && b.Waivable) {
+			left = append(left, "blocked  "+blockerText(b))
 		}
+	}
+	for _, x := range p.Guards.Exceeded {
+		if !force {
+			left = append(left, "guard    "+x+forceLifts)
+		}
+	}
+	if len(left) > 0 {
+		fmt.Fprintln(c.err, strings.Join(left, "\n"))
 		return codeError{client.ExitRefused, errors.New("the plan would be refused whatever is drained; nothing was done")}
 	}
 	names := strings.Join(removed, ", ")

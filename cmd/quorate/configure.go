@@ -245,12 +245,16 @@ func planTable(w io.Writer, plans []apitype.Plan) {
 		} else {
 			fmt.Fprintf(w, "revision %d -> %d      plan %s      class: %s\n", p.Base, p.Next, p.ID, p.Class)
 		}
+		paths := 34
+		for _, ch := range p.Changes {
+			paths = min(max(paths, len(ch.Path)), 50)
+		}
 		for _, ch := range p.Changes {
 			switch {
 			case ch.Old != "" && ch.New != "":
-				fmt.Fprintf(w, "%s %-34s %s -> %s\n", ch.Op, ch.Path, ch.Old, ch.New)
+				fmt.Fprintf(w, "%s %-*s %s -> %s\n", ch.Op, paths, ch.Path, ch.Old, ch.New)
 			default:
-				fmt.Fprintf(w, "%s %-34s %s\n", ch.Op, ch.Path, ch.Old+ch.New)
+				fmt.Fprintf(w, "%s %-*s %s\n", ch.Op, paths, ch.Path, ch.Old+ch.New)
 			}
 		}
 		for _, i := range p.Answers {
@@ -263,10 +267,14 @@ func planTable(w io.Writer, plans []apitype.Plan) {
 		fmt.Fprintf(w, "guards   updates %.0f%% of %.0f%%, deletes %.0f%% of %.0f%%, NS changed: %s\n",
 			100*p.Guards.Updates, 100*p.Guards.MaxUpdates, 100*p.Guards.Deletes, 100*p.Guards.MaxDeletes, yesNo(p.Guards.NSChanged))
 		for _, x := range p.Guards.Exceeded {
-			fmt.Fprintf(w, "guard    %s (--force lifts it)\n", x)
+			fmt.Fprintf(w, "guard    %s%s\n", x, forceLifts)
 		}
 		for _, b := range p.Blockers {
-			fmt.Fprintf(w, "blocked  %s: %s\n", b.Rule, b.Reason)
+			if p.Applied > 0 {
+				fmt.Fprintf(w, "forced   %s: %s\n", b.Rule, b.Reason)
+			} else {
+				fmt.Fprintf(w, "blocked  %s\n", blockerText(b))
+			}
 		}
 		for _, x := range p.Warnings {
 			fmt.Fprintf(w, "warning  %s\n", x)
@@ -282,6 +290,17 @@ func planTable(w io.Writer, plans []apitype.Plan) {
 			fmt.Fprintf(w, "Apply with: quorate apply --plan %s%s\n", p.ID, force)
 		}
 	}
+}
+
+// forceLifts ends a line about what a person may pass over.
+const forceLifts = " (--force lifts it)"
+
+func blockerText(b apitype.Blocker) string {
+	text := b.Rule + ": " + b.Reason
+	if b.Waivable {
+		text += forceLifts
+	}
+	return text
 }
 
 // matchText says which clusters a service's selector picks.
@@ -337,7 +356,7 @@ func (c *cli) applyCommand() *cobra.Command {
 				}
 				id = p.ID
 				if drain {
-					if err := c.cascade(cmd, p, a.reason); err != nil {
+					if err := c.cascade(cmd, p, a.reason, force); err != nil {
 						return err
 					}
 				}

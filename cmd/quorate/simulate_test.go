@@ -20,17 +20,20 @@ func TestWhatAllSampledClientsShareIsSaidOnce(t *testing.T) {
 	}{
 		{"nobody moves", apitype.ServiceReach{Service: "web"}, ""},
 		{
-			"all move alike", apitype.ServiceReach{Service: "web", Moved: 2, Moves: []apitype.ClientMove{move("region eu-west", "eu-west", "us"), move("cluster us 192.0.2.0/24", "us-east", "us")}},
+			"all move alike",
+			apitype.ServiceReach{Service: "web", Moved: 2, Moves: []apitype.ClientMove{move("region eu-west", "eu-west", "us"), move("cluster us 192.0.2.0/24", "us-east", "us")}},
 			"clients  web: 2 of 2 sampled clients get another answer\n         every one of them: eu -> us\n",
 		},
 		{
-			"they part", apitype.ServiceReach{Service: "web", Moved: 1, Lost: 1, Moves: []apitype.ClientMove{move("region eu-west", "eu-west", "NODATA"), move("cluster us 192.0.2.0/24", "us-east", "us")}},
+			"they part",
+			apitype.ServiceReach{Service: "web", Moved: 1, Lost: 1, Moves: []apitype.ClientMove{move("region eu-west", "eu-west", "NODATA"), move("cluster us 192.0.2.0/24", "us-east", "us")}},
 			"clients  web: 1 of 2 sampled clients get another answer, 1 GET NONE\n" +
 				"         region eu-west                     eu -> NODATA\n" +
 				"         cluster us 192.0.2.0/24 (us-east)  eu -> us\n",
 		},
 		{
-			"more than are named", apitype.ServiceReach{Service: "web", Moved: 2, Moves: []apitype.ClientMove{move("region eu-west", "eu-west", "us")}},
+			"more than are named",
+			apitype.ServiceReach{Service: "web", Moved: 2, Moves: []apitype.ClientMove{move("region eu-west", "eu-west", "us")}},
 			"clients  web: 2 of 2 sampled clients get another answer\n         region eu-west  eu -> us\n         and 1 more\n",
 		},
 	}

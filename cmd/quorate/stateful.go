@@ -73,6 +73,8 @@ func shares(all []apitype.Share, allDown string, byClient bool) string {
 		switch {
 		case byClient && sh.Percent > 0:
 			text = sh.Cluster + " by client"
+		case byClient && len(sh.Endpoints) > 0: // of a failover: next in order
+			text = sh.Cluster + " standby"
 		case byClient:
 			text = sh.Cluster + " out"
 		}
