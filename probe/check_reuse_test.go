@@ -53,13 +53,6 @@ func TestAKeptConnectionThatIsGoneIsReplaced(t *testing.T) {
 				request(in)
 			}
 		}, 3},
-		{"the server says that it was idle for too long", func(c net.Conn, in *bufio.Reader) {
-			if request(in) {
-				_, _ = io.WriteString(c, okReply)
-				_, _ = io.WriteString(c, "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
-				request(in)
-			}
-		}, 3},
 		{"the server says that it will close it", func(c net.Conn, in *bufio.Reader) {
 			for request(in) {
 				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok")
@@ -114,6 +107,35 @@ func TestAKeptConnectionThatIsGoneIsReplaced(t *testing.T) {
 			require.Equal(t, tt.conns, conns)
 		})
 	}
+}
+
+// What a server says to an idle connection is no response to the next request.
+func TestAnIdleTimeoutIsNoFailure(t *testing.T) {
+	dials := 0
+	p := New(Config{WrapDial: func(DialFunc) DialFunc {
+		return func(context.Context, string, string) (net.Conn, error) {
+			dials++
+			here, there := net.Pipe()
+			in := bufio.NewReader(there)
+			go func() {
+				_, _ = http.ReadRequest(in)
+				_, _ = io.WriteString(there, okReply)
+				go func() { _, _ = http.ReadRequest(in) }() // so that the next one can be sent
+				_, _ = io.WriteString(there, "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+			}()
+			return here, nil
+		}
+	}})
+	check := httpCheck(80, func(h *HTTPCheck) { h.Reuse = true })
+	c, err := p.newChecker(check, loopback)
+	require.NoError(t, err)
+	defer c.close()
+	for range 2 {
+		o := measure(t.Context(), c, &check, nil)
+		require.True(t, o.OK, "%s: %s", o.Reason, o.Detail)
+		require.NotNil(t, c.(*httpChecker).kept)
+	}
+	require.Equal(t, 2, dials)
 }
 
 // A new connection that ends without a response is the server's doing.
