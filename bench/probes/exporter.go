@@ -27,7 +27,7 @@ type exporter struct {
 const exporterConfig = `modules:
   http:
     prober: http
-    timeout: 1s
+    timeout: 3s
     http:
       preferred_ip_protocol: ip4
       follow_redirects: false

@@ -103,7 +103,7 @@ func (s steady) prober(ctx context.Context, target *child, profile string) (cost
 	defer p.stop()
 	var is proberReport
 	order := proberOrder{Do: "start", Port: seen.Port, Checks: s.Checks, Profile: profile, Check: probe.Check{
-		Interval: s.Interval, Timeout: time.Second, Fall: 3, Rise: 1,
+		Interval: s.Interval, Timeout: 3 * time.Second, Fall: 3, Rise: 1,
 	}}
 	if err := p.order(order, &is); err != nil {
 		return cost{}, seen, err
@@ -127,7 +127,7 @@ func (s steady) prober(ctx context.Context, target *child, profile string) (cost
 		return cost{}, seen, err
 	}
 	if is.Up != s.Checks {
-		return cost{}, seen, fmt.Errorf("%d of %d targets are up: %+v", is.Up, s.Checks, is.Status)
+		return cost{}, seen, fmt.Errorf("%d of %d targets are up, so the figures are of a machine that is too busy: %+v", is.Up, s.Checks, is.Status)
 	}
 	c.probes = seen.Requests
 	c.perProbe /= time.Duration(seen.Requests)
