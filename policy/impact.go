@@ -2,6 +2,8 @@ package policy
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,13 +64,21 @@ func routedAnew(was, is *statestore.Service) bool {
 	if was == nil || is == nil {
 		return false
 	}
-	routing := func(s *statestore.Service) any {
-		// Order and weights are in the rotation itself.
-		return []any{
-			s.Policy.Type, s.Policy.Affinity, s.Policy.Map, s.Policy.Spillover, s.Policy.Sticky, s.Residency, s.Answer,
-		}
+	// Order and weights are in the rotation itself.
+	p, q := was.Policy, is.Policy
+	return p.Type != q.Type || p.Affinity != q.Affinity || p.Sticky != q.Sticky || was.Answer != is.Answer ||
+		!sameLists(p.Map, q.Map) || !sameLists(was.Residency, is.Residency) || !sameSpillover(p.Spillover, q.Spillover)
+}
+
+func sameLists(a, b map[string][]string) bool {
+	return maps.EqualFunc(a, b, slices.Equal[[]string])
+}
+
+func sameSpillover(a, b *statestore.Spillover) bool {
+	if a == nil || b == nil {
+		return a == b
 	}
-	return !sameText(routing(was), routing(is))
+	return a.At == b.At && slices.Equal(a.Order, b.Order)
 }
 
 // movedPercent returns the part of the clients that get another cluster.

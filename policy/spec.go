@@ -39,12 +39,7 @@ func CheckSpec(st *statestore.State, spec *statestore.Spec) Findings {
 // refused adds what Apply itself would say, should no rule here know it: a plan that
 // looks good must not fail when it is applied.
 func (f *Findings) refused(st *statestore.State, spec *statestore.Spec) {
-	cmd := statestore.ApplySpec{Base: st.Revision, Spec: spec, Rotations: Rotations(st, spec, nil, nil)}
-	data, err := statestore.Encode(cmd, statestore.Meta{Actor: "plan"})
-	if err == nil {
-		err = statestore.NewStoreAt(st).Apply(st.Index+1, st.Term, data).Err
-	}
-	if err != nil {
+	if err := st.Try(statestore.ApplySpec{Base: st.Revision, Spec: spec, Rotations: Rotations(st, spec, nil, nil)}); err != nil {
 		f.block(RuleRefused, "%v", err)
 	}
 }
