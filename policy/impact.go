@@ -28,7 +28,7 @@ func (v view) impacts(services []string) []Impact {
 		if was != nil && im.Moves {
 			im.Clears = longestTTL(was)
 		}
-		im.Warnings = v.overloads(service, im)
+		im.Warnings = append(v.overloads(service, im), unreachable(is, im)...)
 		if mode := max(rc.V4.AllDown, rc.V6.AllDown); mode != "" {
 			im.Warnings = append(im.Warnings, "no candidate is up: "+string(mode))
 		}
@@ -38,6 +38,22 @@ func (v view) impacts(services []string) []Impact {
 		out = append(out, im)
 	}
 	return out
+}
+
+// unreachable returns a warning for each place whose clients lose the last cluster
+// that residency lets them have: whatever on_all_down says, it is no other one.
+func unreachable(svc *statestore.Service, im Impact) []string {
+	var warnings []string
+	for _, place := range sortedKeys(svc.Residency) {
+		allowed := sortedSet(svc.Residency[place])
+		in := func(shares []ClusterShare) bool {
+			return slices.ContainsFunc(shares, func(s ClusterShare) bool { return slices.Contains(allowed, s.Cluster) })
+		}
+		if in(im.Before) && !in(im.After) {
+			warnings = append(warnings, fmt.Sprintf("clients in %s become unreachable: residency lets them have %s only", place, strings.Join(allowed, ", ")))
+		}
+	}
+	return warnings
 }
 
 // longestTTL returns how long resolvers may keep an answer of the service.

@@ -276,3 +276,13 @@ func TestDrainsAreJudgedTogether(t *testing.T) {
 	require.Equal(t, []ClusterShare{{"ap", 100}}, impact[0].After)
 	require.InDelta(t, 200.0/3, impact[0].Moved, 0.01)
 }
+
+func TestAnImpactSaysWhomResidencyLeavesWithout(t *testing.T) {
+	w := upWorld(t, web(func(s *statestore.Service) {
+		s.Residency = map[string][]string{"EU": {"eu"}, "US": {"us", "ap"}}
+	}))
+	want := []string{"clients in EU become unreachable: residency lets them have eu only"}
+	require.Equal(t, want, DrainImpact(w.st(), "eu", nil)[0].Warnings)
+	require.Equal(t, want, OverrideImpact(w.st(), "web", "us")[0].Warnings)
+	require.Empty(t, DrainImpact(w.st(), "us", nil)[0].Warnings)
+}
