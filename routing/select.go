@@ -12,14 +12,15 @@ const maxChain = 8
 
 // Select picks the answer to a query. It is total: what the table does not hold is
 // a NameError in our zones and Refused outside them. The trace tells how.
-func Select(t *Table, q Query) (Answer, Trace) {
-	tr := Trace{table: t, query: q, asked: Canonical(q.Name)}
+func Select(t *Table, q Query) (a Answer, tr Trace) {
+	// The results are named so that they are filled in where the caller finds them:
+	// copying them is what costs most.
+	tr.table, tr.query, tr.asked = t, q, Canonical(q.Name)
 	tr.run()
 	return tr.answer, tr
 }
 
-// run fills in the answer. It works in place: the fast path is mostly the copying of
-// what it returns.
+// run fills in the answer.
 func (tr *Trace) run() {
 	t, q, a, name := tr.table, &tr.query, &tr.answer, tr.asked
 	a.Owner = name
