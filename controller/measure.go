@@ -162,7 +162,7 @@ func (t *tenure) judge() (ms []policy.Measurement, listening, wait time.Duration
 		ms = append(ms, m.Measurement)
 	}
 	slices.SortFunc(ms, func(a, b policy.Measurement) int { return strings.Compare(string(a.Observer), string(b.Observer)) })
-	return ms, now - t.begin, replan, true
+	return ms, now - t.listens, replan, true
 }
 
 // judgeMeasured commits what follows from what observers measured and returns how

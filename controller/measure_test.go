@@ -3,6 +3,7 @@ package controller
 import (
 	"fmt"
 	"net/netip"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,6 +57,24 @@ func measuring(t *testing.T, say func(node string) Measurement, edits ...func(*s
 	}
 	time.Sleep(3 * time.Second)
 	return l
+}
+
+// word is what observers measure now.
+type word struct {
+	mu sync.Mutex
+	m  Measurement
+}
+
+func (w *word) set(m Measurement) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.m = m
+}
+
+func (w *word) of(string) Measurement {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.m
 }
 
 // measure is one node's word, out of turn.
@@ -136,8 +155,8 @@ func TestOneLyingObserverMovesNothing(t *testing.T) { // G1
 
 func TestACapacityIsReportedAndForgottenWhenNobodyHearsOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		now := takes(80)
-		l := measuring(t, func(string) Measurement { return now }, reporting)
+		now := &word{m: takes(80)}
+		l := measuring(t, now.of, reporting)
 		defer l.resign()
 		require.Equal(t, 80, l.st().Clusters["us"].Reported.Capacity)
 		require.Len(t, l.proposed(statestore.KindReportCapacity), 1)
@@ -151,17 +170,17 @@ func TestACapacityIsReportedAndForgottenWhenNobodyHearsOfIt(t *testing.T) {
 		require.Equal(t, 1, series())
 
 		l.forget()
-		now = takes(85)
+		now.set(takes(85))
 		time.Sleep(time.Minute)
 		require.Empty(t, l.proposed(statestore.KindReportCapacity), "below the change that is worth an entry")
-		now = takes(20)
+		now.set(takes(20))
 		time.Sleep(7 * time.Second)
 		require.Equal(t, 20, l.st().Clusters["us"].Reported.Capacity)
 		require.Len(t, l.proposed(statestore.KindReportCapacity), 1)
 		require.Contains(t, l.out.lines("cluster reports its capacity")[1], "capacity=20 was=80")
 
 		l.forget()
-		now = Measurement{} // observers let go of it once it is max_age old
+		now.set(Measurement{}) // observers let go of it once it is max_age old
 		time.Sleep(7 * time.Second)
 		require.Nil(t, l.st().Clusters["us"].Reported, "the declared one counts again")
 		require.Len(t, l.proposed(statestore.KindReportCapacity), 1)
@@ -172,16 +191,11 @@ func TestACapacityIsReportedAndForgottenWhenNobodyHearsOfIt(t *testing.T) {
 
 func TestANewLeaderWaitsForReportsBeforeItCallsThemStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		silent := false
-		l := measuring(t, func(string) Measurement {
-			if silent {
-				return Measurement{}
-			}
-			return takes(80)
-		}, reporting)
+		now := &word{m: takes(80)}
+		l := measuring(t, now.of, reporting)
 		time.Sleep(5 * time.Minute)
 		l.resign()
-		silent = true
+		now.set(Measurement{})
 		l.lead()
 		defer func() { l.resign() }()
 		began := time.Now()
@@ -209,7 +223,8 @@ func TestAStalledLeaderListensAnew(t *testing.T) {
 func TestRoundTripsAreCommittedEveryTenSecondsAtMostAndNotWhileTheyAreSteady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		eu, us := 20*time.Millisecond, 21*time.Millisecond
-		l := measuring(t, func(string) Measurement { return away(eu, us) }, ranked)
+		now := &word{m: away(eu, us)}
+		l := measuring(t, now.of, ranked)
 		defer l.resign()
 		time.Sleep(15 * time.Second)
 		require.Len(t, l.proposed(statestore.KindMeasureLatency), 1)
@@ -221,12 +236,14 @@ func TestRoundTripsAreCommittedEveryTenSecondsAtMostAndNotWhileTheyAreSteady(t *
 			if i%2 == 0 {
 				eu, us = us, eu
 			}
+			now.set(away(eu, us))
 			time.Sleep(5 * time.Second)
 		}
 		require.Empty(t, l.proposed(statestore.KindMeasureLatency))
 
 		for range 60 { // and one that jumps about costs its share and no more
 			eu = 400*time.Millisecond - eu
+			now.set(away(eu, us))
 			time.Sleep(5 * time.Second)
 		}
 		committed := l.proposed(statestore.KindMeasureLatency)
@@ -361,6 +378,7 @@ func TestVotesAreRecordedAndSlowTargetsAreShown(t *testing.T) {
 				<-o.turn
 				require.NoError(t, o.report(l.ctx))
 			}
+			synctest.Wait() // for the log
 		}
 		state := func(name string) float64 {
 			families, err := reg.Gather()

@@ -39,6 +39,7 @@ type tenure struct {
 	acks   map[string]map[string]uint64        // epoch by member and cutover
 
 	said     map[health.ObserverID]measured
+	listens  time.Duration // since when, without a stall
 	judged   time.Duration // when that was looked at last
 	unjudged bool          // addresses or capacities changed since
 	moved    bool          // addresses did
@@ -56,6 +57,7 @@ func newTenure(term uint64, lease time.Duration, clock func() time.Duration, fir
 		term: term, lease: lease, clock: clock, nonce: firstNonce,
 		wake: make(chan struct{}, 1), plan: make(chan struct{}, 1), arrived: make(chan struct{}, 1), ranked: clock(),
 		looked: clock(), down: map[string]time.Duration{}, spoke: map[health.ObserverID]time.Duration{}, acks: map[string]map[string]uint64{},
+		said: map[health.ObserverID]measured{}, listens: clock(),
 	}
 	t.resetLocked()
 	return t
@@ -69,7 +71,6 @@ func (t *tenure) resetLocked() {
 	t.fresh = map[health.ObserverID]time.Duration{}
 	t.echoed = map[health.ObserverID]bool{}
 	t.confirm = map[health.ObserverID]uint64{}
-	t.said = map[health.ObserverID]measured{}
 }
 
 // end fails whoever still waits.

@@ -44,7 +44,8 @@ func (c *Controller) keepWaits(ctx context.Context, t *tenure) {
 }
 
 // look measures for how long active sides have been unwell. After a stall nobody
-// knows what was missed: every wait starts anew.
+// knows what was missed: every wait starts anew, and so does listening to what
+// observers measure.
 func (t *tenure) look(st *statestore.State) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,6 +55,7 @@ func (t *tenure) look(st *statestore.State) {
 func (t *tenure) lookLocked(st *statestore.State, now time.Duration) {
 	if now-t.looked > t.lease/stallsPerLease {
 		t.down = map[string]time.Duration{}
+		t.said, t.listens = map[health.ObserverID]measured{}, now
 	}
 	t.looked = now
 	unwell := policy.Unwell(st)
