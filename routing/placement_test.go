@@ -91,6 +91,9 @@ func TestPlacement(t *testing.T) {
 			netip.MustParseAddr("192.0.2.11"): ms(90), netip.MustParseAddr("192.0.2.10"): ms(95), netip.MustParseAddr("198.51.100.10"): ms(80),
 		}}
 	}
+	nearer := func(st *statestore.State, _ *statestore.Service) {
+		st.Latency["eu-west"][netip.MustParseAddr("192.0.2.10")] = dur(70 * time.Millisecond)
+	}
 	full := func(cluster string) func(*statestore.State, *statestore.Service) {
 		return func(st *statestore.State, _ *statestore.Service) {
 			for i := range st.Services["web"].Rotation.V4.Shares {
@@ -140,6 +143,7 @@ func TestPlacement(t *testing.T) {
 		{"a full cluster's clients go on in spillover.order", both(order, full("eu")), gb, "ap", 24},
 		{"a full cluster is nothing to others' clients", full("eu"), jp, "ap", 8},
 		{"latency takes the lowest round trip", latency, gb, "us", 24},
+		{"latency of a cluster is that of its nearest endpoint", both(latency, nearer), gb, "eu", 24},
 		{"latency: measured beats unmeasured", both(latency, leave("us")), gb, "eu", 24},
 		{"latency: nothing measured from there, so nearest", latency, jp, "ap", 8},
 	}

@@ -143,6 +143,8 @@ func drawLatency(rt *rapid.T) map[string]map[netip.Addr]statestore.Duration {
 		out[region] = map[netip.Addr]statestore.Duration{}
 		for i := range rapid.IntRange(0, 5).Draw(rt, "measured") {
 			ms := rapid.IntRange(1, 3).Draw(rt, "rtt")
+			at := byte(rapid.IntRange(0, 1).Draw(rt, "endpoint"))
+			out[region][netip.AddrFrom4([4]byte{192, 0, byte(i), at})] = statestore.Duration(time.Duration(rapid.IntRange(1, 3).Draw(rt, "other rtt")) * time.Millisecond)
 			out[region][netip.AddrFrom4([4]byte{192, 0, byte(i), 0})] = statestore.Duration(time.Duration(ms) * time.Millisecond)
 		}
 	}
