@@ -4,7 +4,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -98,8 +97,9 @@ func (in *installation) answered(n *node, service string, subnet netip.Prefix, s
 	})
 }
 
-// answers checks that n answers a client in subnet with the site's address alone,
-// and says that this holds for no more than the subnet.
+// answers checks that n answers a client in subnet with the site's address alone.
+// While who asks decides, it says that this holds for no more than the subnet; where
+// one site is left, for everybody.
 func (in *installation) answers(ctx context.Context, n *node, service string, subnet netip.Prefix, site string) error {
 	c, err := dialFrom(ctx, in.client, n.server())
 	if err != nil {
@@ -114,8 +114,21 @@ func (in *installation) answers(ctx context.Context, n *node, service string, su
 		return fmt.Errorf("%s answers %v %s", n.name, r.Addresses, r.Rcode)
 	case !subnet.IsValid():
 		return nil
-	case r.Scope == nil || int(*r.Scope) != subnet.Bits():
-		return errors.New("the answer does not say that it holds for the subnet alone")
+	case r.Scope == nil || *r.Scope != 0 && int(*r.Scope) != subnet.Bits():
+		return fmt.Errorf("%s says that its answer holds for a /%v", n.name, r.Scope)
+	}
+	s, _, err := n.service(ctx, service)
+	if err != nil {
+		return err
+	}
+	serving := 0
+	for _, sh := range s.V4 {
+		if sh.Percent > 0 {
+			serving++
+		}
+	}
+	if alone := serving == 1; alone != (*r.Scope == 0) {
+		return fmt.Errorf("%s has %d sites in rotation and says that its answer holds for a /%d", n.name, serving, *r.Scope)
 	}
 	return nil
 }
