@@ -363,3 +363,28 @@ func TestPositions(t *testing.T) {
 	fiji, samoa := positionOf(-18, 178), positionOf(-13.8, -172)
 	require.Less(t, fiji.apart(samoa), fiji.apart(positionOf(-18, 150)), "over the date line")
 }
+
+func TestUpdateFollowsTheRoundTrips(t *testing.T) {
+	rtt := func(eu, us int) map[string]map[netip.Addr]statestore.Duration {
+		return map[string]map[netip.Addr]statestore.Duration{"eu-west": {
+			netip.MustParseAddr("192.0.2.10"):    dur(time.Duration(eu) * time.Millisecond),
+			netip.MustParseAddr("198.51.100.10"): dur(time.Duration(us) * time.Millisecond),
+		}}
+	}
+	st, local := placed(func(st *statestore.State, s *statestore.Service) {
+		s.Policy, st.Latency = statestore.Policy{Type: statestore.Latency}, rtt(10, 80)
+	})
+	table, err := Update(nil, st, local)
+	require.NoError(t, err)
+	q := query("web.gslb.test.", "A")
+	q.Client = netip.MustParseAddr("81.2.69.142")
+	a, _ := Select(table, q)
+	require.Equal(t, []string{"eu"}, a.Clusters)
+	next := *st
+	next.Latency = rtt(90, 80)
+	after, err := Update(table, &next, local)
+	require.NoError(t, err)
+	a, _ = Select(after, q)
+	require.Equal(t, []string{"us"}, a.Clusters)
+	require.Same(t, table.service("db"), after.service("db"), "another policy measures nothing")
+}
