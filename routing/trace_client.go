@@ -254,10 +254,10 @@ func (t Trace) chosenWhy() string {
 		return names + ": this client spills over"
 	case t.pool.sticky && len(lowest) > 1:
 		return fmt.Sprintf("%s: its network (/%d) sticks to it", names, stickyBits(clientAddr(&t.query)))
+	case len(lowest) >= len(a.Clusters) && len(lowest) > 1:
+		return names + " drawn by weight"
 	case len(a.Clusters) > 1:
 		return names + " in the order of their ranks"
-	case len(lowest) > 1:
-		return names + " drawn by weight"
 	case t.service.policy == statestore.Failover && !t.special():
 		return names + " is the first in order that is in rotation"
 	case t.inRotation() == 1:
