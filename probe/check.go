@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"strings"
 	"time"
 )
@@ -107,6 +108,23 @@ type ICMPCheck struct {
 type Warn struct {
 	CertExpiresAfter time.Duration // a certificate that ends sooner
 	MaxLatency       time.Duration // a slower result
+}
+
+const (
+	// minInterval is the least that intervals, timeouts and rechecks may be.
+	minInterval = 100 * time.Millisecond
+
+	defaultInterval = 10 * time.Second
+	defaultTimeout  = 3 * time.Second
+)
+
+// withDefaults fills in what a plan left out and holds the lower bounds.
+func (c Check) withDefaults() Check {
+	c.Interval = max(cmp.Or(c.Interval, defaultInterval), minInterval)
+	c.Timeout = max(cmp.Or(c.Timeout, defaultTimeout), minInterval)
+	c.Recheck = max(cmp.Or(c.Recheck, c.Interval/5), minInterval)
+	c.Fall, c.Rise = max(c.Fall, 1), max(c.Rise, 1)
+	return c
 }
 
 // Expand returns the check with {service} and {zone} replaced in every field that

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -123,3 +124,60 @@ func probeID(c Check, endpoint netip.Addr) ProbeID {
 	sum := sha256.Sum256(b)
 	return ProbeID(hex.EncodeToString(sum[:8]))
 }
+
+// HostnamePlan is a cluster whose addresses this observer looks up.
+type HostnamePlan struct {
+	Cluster  string
+	Hostname string
+}
+
+// CapacityPlan is a cluster that reports what it can take. Exactly one of HTTP and
+// Prometheus is set.
+type CapacityPlan struct {
+	Cluster   string
+	Interval  time.Duration // zero: a third of MaxAge, between 1 s and 60 s
+	MaxAge    time.Duration // an older report is no report; zero: 60 s
+	Hostname  string        // of the cluster, if it has one: asked for by https and as Host
+	Endpoints []netip.Addr  // of the cluster, in the order they are asked
+	Declared  int           // the cluster's capacity, which a part of Prometheus.Of is of
+
+	HTTP       *CapacityHTTP
+	Prometheus *CapacityPrometheus
+}
+
+// CapacityHTTP is a number in a JSON document that the cluster's endpoints serve:
+// https on port 443, else http.
+type CapacityHTTP struct {
+	Port int
+	Path string // empty: /; may hold a query
+	JSON string // JSONPath that finds exactly one number
+}
+
+// CapacityPrometheus is a metric in Prometheus' text exposition: the sum of the
+// series that have Labels or, with Of, that sum as a part of Of's, times Declared.
+type CapacityPrometheus struct {
+	URL    string
+	Metric string
+	Of     string
+	Labels map[string]string
+}
+
+func (a CapacityPlan) equal(b CapacityPlan) bool {
+	if a.Cluster != b.Cluster || a.Interval != b.Interval || a.MaxAge != b.MaxAge || a.Hostname != b.Hostname ||
+		a.Declared != b.Declared || !slices.Equal(a.Endpoints, b.Endpoints) ||
+		(a.HTTP == nil) != (b.HTTP == nil) || (a.Prometheus == nil) != (b.Prometheus == nil) {
+		return false
+	}
+	if a.HTTP != nil && *a.HTTP != *b.HTTP {
+		return false
+	}
+	p, q := a.Prometheus, b.Prometheus
+	return p == nil || p.URL == q.URL && p.Metric == q.Metric && p.Of == q.Of && maps.Equal(p.Labels, q.Labels)
+}
+
+// interval returns how often the capacity is asked for.
+func (p CapacityPlan) interval() time.Duration {
+	return max(min(cmp.Or(p.Interval, p.maxAge()/3), time.Minute), time.Second)
+}
+
+func (p CapacityPlan) maxAge() time.Duration { return cmp.Or(p.MaxAge, time.Minute) }

@@ -1,5 +1,7 @@
 // Package probe runs checks against endpoints on a schedule and turns their
-// results into this observer's votes.
+// results into this observer's votes. Beside votes it measures what the leader has
+// to agree on before it counts: round trips to endpoints, the addresses of hostnames
+// and the capacities that clusters report.
 //
 // It promises that a probe never overlaps itself, that no idle check holds a
 // goroutine, that a wall-clock step changes nothing, and that a node which is

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"cmp"
 	"container/heap"
 	"context"
 	"encoding/binary"
@@ -19,11 +18,7 @@ const (
 	// still: three beats, more than a loaded machine needs, less than the shortest
 	// observer lease.
 	stallGap = 3 * beat
-	// minInterval is the least that intervals, timeouts and rechecks may be.
-	minInterval = 100 * time.Millisecond
-
-	defaultInterval    = 10 * time.Second
-	defaultTimeout     = 3 * time.Second
+	// defaultConcurrency is how many probes run at once unless Config says otherwise.
 	defaultConcurrency = 200
 )
 
@@ -370,13 +365,4 @@ func (l *loop) sweep(now time.Time) {
 	l.waiting, l.late = l.backlog(now)
 	l.p.metrics.backlog.Set(float64(l.waiting))
 	l.p.metrics.late.Set(l.late.Seconds())
-}
-
-// withDefaults fills in what a plan left out and holds the lower bounds.
-func (c Check) withDefaults() Check {
-	c.Interval = max(cmp.Or(c.Interval, defaultInterval), minInterval)
-	c.Timeout = max(cmp.Or(c.Timeout, defaultTimeout), minInterval)
-	c.Recheck = max(cmp.Or(c.Recheck, c.Interval/5), minInterval)
-	c.Fall, c.Rise = max(c.Fall, 1), max(c.Rise, 1)
-	return c
 }

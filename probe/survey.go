@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"cmp"
 	"context"
 	"hash/fnv"
 	"log/slog"
@@ -24,73 +23,6 @@ const (
 	surveyRetryMin = time.Second
 	surveyRetryMax = 30 * time.Second
 )
-
-// HostnamePlan is a cluster whose addresses this observer looks up.
-type HostnamePlan struct {
-	Cluster  string
-	Hostname string
-}
-
-// CapacityPlan is a cluster that reports what it can take. Exactly one of HTTP and
-// Prometheus is set.
-type CapacityPlan struct {
-	Cluster   string
-	Interval  time.Duration // zero: a third of MaxAge, between 1 s and 60 s
-	MaxAge    time.Duration // an older report is no report; zero: 60 s
-	Hostname  string        // of the cluster, if it has one: asked for by https and as Host
-	Endpoints []netip.Addr  // of the cluster, in the order they are asked
-	Declared  int           // the cluster's capacity, which a part of Prometheus.Of is of
-
-	HTTP       *CapacityHTTP
-	Prometheus *CapacityPrometheus
-}
-
-// CapacityHTTP is a number in a JSON document that the cluster's endpoints serve:
-// https on port 443, else http.
-type CapacityHTTP struct {
-	Port int
-	Path string // empty: /; may hold a query
-	JSON string // JSONPath that finds exactly one number
-}
-
-// CapacityPrometheus is a metric in Prometheus' text exposition: the sum of the
-// series that have Labels or, with Of, that sum as a part of Of's, times Declared.
-type CapacityPrometheus struct {
-	URL    string
-	Metric string
-	Of     string
-	Labels map[string]string
-}
-
-func (a CapacityPlan) equal(b CapacityPlan) bool {
-	if a.Cluster != b.Cluster || a.Interval != b.Interval || a.MaxAge != b.MaxAge || a.Hostname != b.Hostname ||
-		a.Declared != b.Declared || !slices.Equal(a.Endpoints, b.Endpoints) ||
-		(a.HTTP == nil) != (b.HTTP == nil) || (a.Prometheus == nil) != (b.Prometheus == nil) {
-		return false
-	}
-	if a.HTTP != nil && *a.HTTP != *b.HTTP {
-		return false
-	}
-	p, q := a.Prometheus, b.Prometheus
-	return p == nil || p.URL == q.URL && p.Metric == q.Metric && p.Of == q.Of && maps.Equal(p.Labels, q.Labels)
-}
-
-// Measurements is what an observer measures beside votes. It is a copy.
-type Measurements struct {
-	RTT      map[netip.Addr]time.Duration // smoothed, by endpoint of the plan
-	Resolved map[string]Resolved          // by cluster; without those that did not resolve lately
-	Capacity map[string]float64           // by cluster; without reports older than their MaxAge
-}
-
-// Resolved is what the resolver says of a cluster's hostname.
-type Resolved struct {
-	Hostname string
-	Addrs    []netip.Addr // IPv4 first, each family sorted; never empty
-}
-
-func (r Resolved) equal(o Resolved) bool {
-	return r.Hostname == o.Hostname && slices.Equal(r.Addrs, o.Addrs)
-}
 
 // reported is a capacity and when it came.
 type reported struct {
@@ -236,13 +168,6 @@ func (s *survey) ask(ctx context.Context, e *errand) errandDone {
 	return d
 }
 
-// interval returns how often the capacity is asked for.
-func (p CapacityPlan) interval() time.Duration {
-	return max(min(cmp.Or(p.Interval, p.maxAge()/3), time.Minute), time.Second)
-}
-
-func (p CapacityPlan) maxAge() time.Duration { return cmp.Or(p.MaxAge, time.Minute) }
-
 // take notes how an errand ended.
 func (s *survey) take(d errandDone, now time.Time) {
 	e := d.e
@@ -372,21 +297,4 @@ func (s *survey) measurements(now time.Time) (map[string]Resolved, map[string]fl
 		}
 	}
 	return maps.Clone(s.resolved), capacity
-}
-
-// Measurements returns what this observer has measured beside its votes.
-func (p *Prober) Measurements() Measurements {
-	var m Measurements
-	m.Resolved, m.Capacity = p.survey.measurements(time.Now())
-	m.RTT = p.rtt.list()
-	return m
-}
-
-// MeasurementsChanged returns a channel that is closed when a resolved set or a
-// capacity changes, which is worth telling at once. Take it before Measurements,
-// or a change in between is missed.
-func (p *Prober) MeasurementsChanged() <-chan struct{} {
-	p.survey.mu.Lock()
-	defer p.survey.mu.Unlock()
-	return p.survey.changed
 }

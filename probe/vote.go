@@ -90,3 +90,59 @@ func (t *targetState) degradedOf(anyOf []opinion) string {
 	}
 	return why
 }
+
+// recomputeAll computes every vote.
+func (l *loop) recomputeAll(now time.Time) {
+	for _, t := range l.targets {
+		l.recomputeOne(t, now)
+	}
+}
+
+func (l *loop) recompute(targets []*targetState, now time.Time) {
+	for _, t := range targets {
+		l.recomputeOne(t, now)
+	}
+}
+
+// recomputeOne computes the vote on t. A vote changes with its side; the reason
+// of an unchanged up or down stays what turned it, since every change is an
+// entry in the replicated log.
+func (l *loop) recomputeOne(t *targetState, now time.Time) {
+	o, degraded := opinion{health.Unknown, ReasonBlind}, ""
+	if !l.blind {
+		var until time.Time // the first of the opinions to grow stale
+		l.opinions = l.opinions[:0]
+		note := func(s *probeState, staleAfter time.Duration) {
+			o, holds := s.opinionOf(staleAfter, now)
+			l.opinions = append(l.opinions, o)
+			if !holds.IsZero() && (until.IsZero() || holds.Before(until)) {
+				until = holds
+			}
+		}
+		for i, s := range t.all {
+			note(s, t.plan.All[i].StaleAfter)
+		}
+		for i, s := range t.any {
+			note(s, t.plan.Any[i].StaleAfter)
+		}
+		anyOf := l.opinions[len(t.all):]
+		if o = combine(l.opinions[:len(t.all)], anyOf); o.side == health.Up {
+			degraded = t.degradedOf(anyOf)
+		}
+		l.lookAgain(t, until)
+	}
+	was := t.vote.Side
+	switch {
+	case o.side != was:
+		t.vote = health.Vote{Side: o.side, Reason: string(o.reason), Since: now.Round(0).UTC(), Degraded: degraded}
+	case o.side == health.Unknown && string(o.reason) != t.vote.Reason:
+		t.vote.Reason = string(o.reason)
+	case degraded != t.vote.Degraded:
+		t.vote.Degraded = degraded
+	default:
+		return
+	}
+	l.changed[t.plan.Target] = &t.vote
+	t.place.count(was, -1)
+	t.place.count(o.side, 1)
+}
