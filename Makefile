@@ -50,6 +50,7 @@ integration: build ## real servers for every check, real processes in network na
 
 bench: build ## detection, cutover, start-up, idle cost, probing at scale, choosing and compiling
 	$(GO) run ./bench/demo -quorate ./bin/quorate
+	$(GO) run ./bench/probes -rounds 1
 	$(GO) test -run '^$$' -bench . -benchtime 200ms ./health ./routing ./dnsserver
 
 fuzz: ## each fuzz target for FUZZTIME
