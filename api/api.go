@@ -124,8 +124,9 @@ type Config struct {
 	// this node does not probe.
 	Probe func(ctx context.Context, r apitype.ProbeRequest) (apitype.ProbeReport, error)
 
-	// Backlog returns how many checks of this node wait for others to end. Nil: none.
-	Backlog func() int
+	// Backlog returns how many due checks of this node wait, and how late the oldest of
+	// them is. Nil: none.
+	Backlog func() (waiting int, late time.Duration)
 
 	// Call sends a small request to a node, which hands it to its Server.Peer.
 	// Nil: explain and probe are of this node only.

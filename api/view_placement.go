@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/quorate/quorate/api/apitype"
 	"github.com/quorate/quorate/health"
@@ -146,11 +147,15 @@ func (s *Server) placementBanners(st *statestore.State, status apitype.Status, a
 		add("geo-differs", "", "%s", text)
 	}
 	if s.cfg.Backlog != nil {
-		if n := s.cfg.Backlog(); n > 0 {
-			add("probe-backlog", "members/"+s.cfg.Node, "%s has %s waiting: results come late; see observer.max_concurrency", s.cfg.Node, count(n, "check"))
+		if n, late := s.cfg.Backlog(); n > 0 && late >= lateChecks {
+			add("probe-backlog", "members/"+s.cfg.Node, "%s has %s waiting, the oldest for %s: see observer.max_concurrency", s.cfg.Node, count(n, "check"), late.Round(time.Second))
 		}
 	}
 }
+
+// lateChecks is how late checks of this node are before people are told: those that
+// only keep the pace of rechecks are sooner done.
+const lateChecks = 2 * time.Second
 
 // geoDiffers says that members have different GeoIP files, or some none, while a
 // service's answers depend on them; empty: they do not, or no harm comes of it.

@@ -135,11 +135,13 @@ func TestNodesWithOtherGeoFilesAreTold(t *testing.T) {
 }
 
 func TestABacklogOfChecksIsTold(t *testing.T) {
-	waiting := 0
-	r := newRig(t, func(c *Config) { c.Backlog = func() int { return waiting } })
+	waiting, late := 12, time.Second
+	r := newRig(t, func(c *Config) { c.Backlog = func() (int, time.Duration) { return waiting, late } })
+	require.Empty(t, r.banners("viewer")["probe-backlog"], "a burst of rechecks is no trouble")
+	late = 4 * time.Second
+	require.Equal(t, "eu-1 has 12 checks waiting, the oldest for 4s: see observer.max_concurrency\n", r.banners("viewer")["probe-backlog"])
+	waiting = 0
 	require.Empty(t, r.banners("viewer")["probe-backlog"])
-	waiting = 12
-	require.Contains(t, r.banners("viewer")["probe-backlog"], "eu-1 has 12 checks waiting")
 }
 
 func TestAFullClusterIsTold(t *testing.T) {

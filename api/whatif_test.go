@@ -1,6 +1,7 @@
 package api
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -169,6 +170,12 @@ func TestAHostnamesAddressesAreNoChangeOfAPlan(t *testing.T) {
 	r.apply1(spec)
 	written := specText(spec)
 	r.must(statestore.ResolveCluster{Cluster: "lb", Hostname: "lb.test.", Addrs: addrs("203.0.113.99")})
+	r.votes(2, true, nil)
+	r.apply1(r.store.State().Spec) // it is up, and answers now
+	answers := func() bool {
+		return slices.ContainsFunc(r.store.State().Services["web"].Rotation.V4.Shares, func(s statestore.Share) bool { return s.Cluster == "lb" })
+	}
+	require.True(t, answers())
 	source := jsonText(strings.Replace(written, `"normal": "30s"`, `"normal": "20s"`, 1))
 	plan := items[apitype.Plan](t, r.post("/v1/plans", `{"source":"`+source+`"}`))[0]
 	for _, ch := range plan.Changes {
@@ -178,4 +185,5 @@ func TestAHostnamesAddressesAreNoChangeOfAPlan(t *testing.T) {
 	done := items[apitype.Plan](t, r.post("/v1/plans/"+plan.ID+"/apply", `{"source":"`+source+`"}`))[0]
 	require.NotZero(t, done.Applied)
 	require.Equal(t, addrs("203.0.113.99"), r.store.State().Spec.Clusters["lb"].IPv4)
+	require.True(t, answers(), "the spec as it is written does not take it out")
 }

@@ -368,7 +368,7 @@ type Explanation struct {
 
 // Step is one line of a decision trace.
 type Step struct {
-	Step string `json:"step"`           // if, name, client, candidates, state or answer
+	Step string `json:"step"`           // if, name, alias, client, candidates, state, rank or answer
 	Text string `json:"text"`           // what was decided
 	Note string `json:"note,omitempty"` // why, or what was left out
 }

@@ -35,6 +35,7 @@ func (n *Node) apiConfig() api.Config {
 		Decode:        decodeSpec,
 		Call:          n.raft.Call,
 		Probe:         n.probeNow,
+		Backlog:       n.probeBacklog,
 		Acknowledged:  n.control.Acknowledged,
 		MintJoinToken: n.mintJoinToken,
 		RemoveMember:  n.removeMember,

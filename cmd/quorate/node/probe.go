@@ -61,6 +61,15 @@ func (n *Node) probeNow(ctx context.Context, req apitype.ProbeRequest) (apitype.
 	return report, ctx.Err()
 }
 
+// probeBacklog returns how many due checks wait here, and how late the oldest is.
+func (n *Node) probeBacklog() (waiting int, late time.Duration) {
+	if n.prober == nil {
+		return 0, 0
+	}
+	st := n.prober.Status()
+	return st.Backlog, st.Late
+}
+
 // wantedTargets returns the checks of each endpoint that the request is about.
 func wantedTargets(spec *statestore.Spec, req apitype.ProbeRequest) ([]probe.TargetChecks, error) {
 	cluster, service := spec.Clusters[req.Cluster], spec.Services[req.Service]
