@@ -23,26 +23,12 @@ func (c *cli) cascade(cmd *cobra.Command, p apitype.Plan, reason string, force b
 	if len(removed) == 0 {
 		return nil
 	}
-	var left []string
-	for _, b := range p.Blockers {
-		if b.Rule != policy.RuleInUse && !(force && b.Waivable) {
-			left = append(left, "blocked  "+blockerText(b))
-		}
-	}
-	for _, x := range p.Guards.Exceeded {
-		if !force {
-			left = append(left, "guard    "+x+forceLifts)
-		}
-	}
-	if len(left) > 0 {
+	if left := refusals(p, force, true); len(left) > 0 {
 		fmt.Fprintln(c.err, strings.Join(left, "\n"))
 		return codeError{client.ExitRefused, errors.New("the plan would be refused whatever is drained; nothing was done")}
 	}
 	names := strings.Join(removed, ", ")
-	env, err := send[apitype.Act](cmd.Context(), c, client.Request{
-		Method: http.MethodPost, Path: "/drains",
-		Body: apitype.DrainsRequest{Clusters: removed, Reason: firstOf(reason, "removed from the spec")},
-	})
+	env, err := send[apitype.Act](cmd.Context(), c, drainsOf(removed, reason, false))
 	if err != nil {
 		return err
 	}
@@ -62,6 +48,48 @@ func (c *cli) cascade(cmd *cobra.Command, p apitype.Plan, reason string, force b
 	case <-time.After(wait):
 		return nil
 	}
+}
+
+func drainsOf(clusters []string, reason string, dryRun bool) client.Request {
+	return client.Request{
+		Method: http.MethodPost, Path: "/drains",
+		Body: apitype.DrainsRequest{Clusters: clusters, Reason: firstOf(reason, "removed from the spec"), DryRun: dryRun},
+	}
+}
+
+// refusals are the lines of what would refuse the plan: with force only what nobody
+// may pass over, with drained clusters not what drains cure.
+func refusals(p apitype.Plan, force, drained bool) []string {
+	var lines []string
+	for _, b := range p.Blockers {
+		if !(drained && b.Rule == policy.RuleInUse) && !(force && b.Waivable) {
+			lines = append(lines, "blocked  "+blockerText(b))
+		}
+	}
+	for _, x := range p.Guards.Exceeded {
+		if !force {
+			lines = append(lines, "guard    "+x+forceLifts)
+		}
+	}
+	return lines
+}
+
+// dryApply shows what applying the plan would do; it exits as that would.
+func (c *cli) dryApply(cmd *cobra.Command, plan apitype.Envelope[apitype.Plan], p apitype.Plan, force, drain bool) error {
+	if err := show(c, plan, planTable); err != nil {
+		return err
+	}
+	if removed := removedClusters(p); drain && len(removed) > 0 {
+		env, err := send[apitype.Act](cmd.Context(), c, drainsOf(removed, "", true))
+		if err != nil {
+			return err
+		}
+		actTable(c.err, env.Items)
+	}
+	if len(refusals(p, force, drain)) > 0 {
+		return codeError{client.ExitRefused, errors.New("apply would be refused")}
+	}
+	return nil
 }
 
 // removedClusters are the clusters that the plan takes out of the spec, sorted.

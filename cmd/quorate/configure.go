@@ -345,8 +345,11 @@ func (c *cli) applyCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if len(p.Changes) == 0 || a.dryRun {
+				switch {
+				case len(p.Changes) == 0:
 					return show(c, plan, planTable)
+				case a.dryRun:
+					return c.dryApply(cmd, plan, p, force, drain)
 				}
 				if c.tty() {
 					planTable(c.err, plan.Items)
