@@ -58,6 +58,11 @@ func (d *demo) setup(env *testscript.Env) error {
 	env.Setenv("TOKEN", token)
 	env.Setenv("Q", d.Nodes[1].API) // with T what the documentation's curl takes
 	env.Setenv("T", d.Users[2].Token)
+	place, err := filepath.Abs("testdata/place.yaml")
+	if err != nil {
+		return err
+	}
+	env.Setenv("PLACE", place)
 	env.Setenv("ESCAPES", "one\ntwo\x1b[2Jthree")
 	for i, n := range d.Nodes {
 		env.Setenv(fmt.Sprintf("API%d", i+1), n.API)
