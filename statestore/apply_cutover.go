@@ -64,10 +64,7 @@ func (c ProposeCutover) allowed(st *State) error {
 	case c.As != Emergency:
 		return refuse(ErrForbidden, "service %s: automation proposes emergencies only, not a %s cutover", c.Service, c.As)
 	}
-	if f, ok := st.Frozen(c.Service); ok {
-		return refuse(ErrFrozen, "service %s: automation is frozen by %s: %s", c.Service, f.By, f.Reason)
-	}
-	return nil
+	return st.checkFrozen(c.Service)
 }
 
 // checkEvidence refuses evidence whose facts are not the state's, or whose gates

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// maxCapacity bounds a report: weights are added up, and no sum of them may
-	// overflow.
-	maxCapacity = 1_000_000_000
+	// MaxCapacity is the most that a cluster may report: weights are added up, and no
+	// sum of them may overflow.
+	MaxCapacity = 1_000_000_000
 
-	// maxRTT is the longest round trip that is one; a probe's timeout ends it sooner.
-	maxRTT = time.Minute
+	// MaxRTT is the longest round trip that is one; a probe's timeout ends it sooner.
+	MaxRTT = time.Minute
 )
 
 // CapacityDetail is Event.Detail of "cluster.capacity".
@@ -36,8 +36,8 @@ func (c ReportCapacity) apply(st *State, at entry) (record, error) {
 	switch {
 	case declared.CapacityFrom == nil:
 		return record{}, refuse(ErrStale, "cluster %s: its capacity is not reported (no capacity_from)", c.Cluster)
-	case c.Capacity < 0 || c.Capacity > maxCapacity:
-		return record{}, refuse(ErrInvalid, "cluster %s: a capacity must be 0 to %d, is %d", c.Cluster, maxCapacity, c.Capacity)
+	case c.Capacity < 0 || c.Capacity > MaxCapacity:
+		return record{}, refuse(ErrInvalid, "cluster %s: a capacity must be 0 to %d, is %d", c.Cluster, MaxCapacity, c.Capacity)
 	case c.Stale && c.Capacity != 0:
 		return record{}, refuse(ErrInvalid, "cluster %s: a stale report must have no capacity, is %d", c.Cluster, c.Capacity)
 	}
@@ -85,8 +85,8 @@ func (c MeasureLatency) apply(st *State, at entry) (record, error) {
 	for _, region := range sortedKeys(c.RTT) {
 		for _, addr := range slices.SortedFunc(maps.Keys(c.RTT[region]), netip.Addr.Compare) {
 			rtt := c.RTT[region][addr]
-			if rtt <= 0 || rtt.D() > maxRTT {
-				return record{}, refuse(ErrInvalid, "latency: %s to %s: must be above 0 and at most %s, is %s", region, addr, maxRTT, rtt)
+			if rtt <= 0 || rtt.D() > MaxRTT {
+				return record{}, refuse(ErrInvalid, "latency: %s to %s: must be above 0 and at most %s, is %s", region, addr, MaxRTT, rtt)
 			}
 			// Measured before the spec or the members changed: the rest still counts.
 			if !regions[region] || !endpoints[addr] {

@@ -121,17 +121,10 @@ func (st *State) setOverride(service string, o *Override, at entry) {
 	st.TableIndex = at.index
 }
 
-// Pinned returns the cluster that a person has pinned the service to, while that can
+// pinned returns the cluster that a person has pinned the service to, while that can
 // be kept in the family: it is not drained and has an endpoint up there. Else the
 // policy answers in that family, since a pin must not empty an answer (G5). Empty:
 // the policy decides.
-func (st *State) Pinned(service string, v6 bool) string {
-	if v6 {
-		return st.pinned(service, func(c *Cluster) []netip.Addr { return c.IPv6 })
-	}
-	return st.pinned(service, func(c *Cluster) []netip.Addr { return c.IPv4 })
-}
-
 func (st *State) pinned(service string, addrs func(*Cluster) []netip.Addr) string {
 	s, ok := st.Services[service]
 	if !ok || s.Override == nil {
@@ -146,17 +139,13 @@ func (st *State) pinned(service string, addrs func(*Cluster) []netip.Addr) strin
 
 // checkPin refuses a rotation that undoes a person's pin while it can be kept.
 func (st *State) checkPin(ch RotationChange) error {
-	for _, f := range []struct {
-		family string
-		pool   Pool
-		v6     bool
-	}{{"v4", ch.V4, false}, {"v6", ch.V6, true}} {
-		pin := st.Pinned(ch.Service, f.v6)
-		if pin == "" || f.pool.only(pin) {
+	for _, f := range families(Rotation{}, ch) {
+		pin := st.pinned(ch.Service, f.addrs)
+		if pin == "" || f.next.only(pin) {
 			continue
 		}
 		return refuse(ErrStale, "service %s: rotation %s: must name %s and nothing else, %s has pinned it there",
-			ch.Service, f.family, pin, st.Services[ch.Service].Override.By)
+			ch.Service, f.name, pin, st.Services[ch.Service].Override.By)
 	}
 	return nil
 }

@@ -24,23 +24,23 @@ func (c ResolveCluster) apply(st *State, at entry) (record, error) {
 	case old.Hostname == "" || old.Hostname != c.Hostname:
 		return record{}, refuse(ErrStale, "cluster %s: is named by %q now, not by %q", c.Cluster, old.Hostname, c.Hostname)
 	}
-	next, err := c.resolved(old)
-	if err != nil {
+	if err := c.check(); err != nil {
 		return record{}, err
 	}
+	spec := st.Spec.Resolved(c.Cluster, c.Addrs)
+	next := spec.Clusters[c.Cluster]
 	detail := ResolveDetail{Hostname: c.Hostname, Addrs: c.Addrs}
 	detail.Added, detail.Removed = notIn(next.Endpoints(), old.Endpoints()), notIn(old.Endpoints(), next.Endpoints())
 	if len(detail.Added) == 0 && len(detail.Removed) == 0 {
 		return record{}, nil
 	}
-	spec := *st.Spec
-	spec.Clusters = with(spec.Clusters, c.Cluster, next)
-	if err := st.checkStateful(&spec); err != nil {
+	if err := st.checkStateful(spec); err != nil {
 		return record{}, err
 	}
 	prior := *st
-	st.Spec = &spec
+	st.Spec = spec
 	st.respec(&prior, at)
+	var err error
 	if detail.Rotations, err = st.installConcluded(c.Rotations, at, prior.Spec); err != nil {
 		return record{}, err
 	}
@@ -54,32 +54,31 @@ func (c ResolveCluster) apply(st *State, at entry) (record, error) {
 	}, nil
 }
 
-// resolved returns the cluster with the addresses of the command.
-func (c ResolveCluster) resolved(old *Cluster) (*Cluster, error) {
+// check refuses addresses that no cluster may have.
+func (c ResolveCluster) check() error {
 	bad := func(format string, args ...any) error {
 		return refuse(ErrInvalid, "cluster %s: addresses of %s: %s", c.Cluster, c.Hostname, fmt.Sprintf(format, args...))
 	}
 	if len(c.Addrs) == 0 {
-		return nil, bad("must not be empty; the last ones stay until there are others")
+		return bad("must not be empty; the last ones stay until there are others")
 	}
-	next := *old
-	next.IPv4, next.IPv6 = nil, nil
+	v4, v6 := 0, 0
 	for i, a := range c.Addrs {
 		switch {
 		case !a.IsValid() || a.Is4In6() || a.Zone() != "" || a.IsUnspecified() || a.IsMulticast():
-			return nil, bad("must be IPv4 or IPv6 addresses of hosts, is %s", a)
+			return bad("must be IPv4 or IPv6 addresses of hosts, is %s", a)
 		case i > 0 && a.Compare(c.Addrs[i-1]) <= 0:
-			return nil, bad("must be sorted and each there once, %s comes after %s", a, c.Addrs[i-1])
+			return bad("must be sorted and each there once, %s comes after %s", a, c.Addrs[i-1])
 		case a.Is4():
-			next.IPv4 = append(next.IPv4, a)
+			v4++
 		default:
-			next.IPv6 = append(next.IPv6, a)
+			v6++
 		}
 	}
-	if n := max(len(next.IPv4), len(next.IPv6)); n > maxResolved {
-		return nil, bad("must be at most %d of a family, is %d", maxResolved, n)
+	if n := max(v4, v6); n > MaxResolved {
+		return bad("must be at most %d of a family, is %d", MaxResolved, n)
 	}
-	return &next, nil
+	return nil
 }
 
 // installConcluded checks and installs the rotations that a conclusion of automation
@@ -89,13 +88,10 @@ func (st *State) installConcluded(changes []RotationChange, at entry, prior *Spe
 		if _, ok := st.Services[ch.Service]; !ok {
 			return nil, refuse(ErrNotFound, "service %s: not found", ch.Service)
 		}
-		if f, ok := st.Frozen(ch.Service); ok {
-			return nil, refuse(ErrFrozen, "service %s: automation is frozen by %s: %s", ch.Service, f.By, f.Reason)
-		}
-		if err := st.checkFloor(ch); err != nil {
+		if err := st.checkFrozen(ch.Service); err != nil {
 			return nil, err
 		}
-		if err := st.chargeBudget(ch, at); err != nil {
+		if err := st.checkBounds(ch, at); err != nil {
 			return nil, err
 		}
 	}

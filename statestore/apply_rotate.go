@@ -27,8 +27,8 @@ func (c Rotate) apply(st *State, at entry) (record, error) {
 	if _, ok := st.Services[c.Service]; !ok {
 		return record{}, refuse(ErrNotFound, "service %s: not found", c.Service)
 	}
-	if f, ok := st.Frozen(c.Service); ok {
-		return record{}, refuse(ErrFrozen, "service %s: automation is frozen by %s: %s", c.Service, f.By, f.Reason)
+	if err := st.checkFrozen(c.Service); err != nil {
+		return record{}, err
 	}
 	if err := st.checkBasis(c.Service, c.Basis); err != nil {
 		return record{}, err
@@ -36,10 +36,7 @@ func (c Rotate) apply(st *State, at entry) (record, error) {
 	if err := st.checkPools(c.RotationChange, judged); err != nil {
 		return record{}, err
 	}
-	if err := st.checkFloor(c.RotationChange); err != nil {
-		return record{}, err
-	}
-	if err := st.chargeBudget(c.RotationChange, at); err != nil {
+	if err := st.checkBounds(c.RotationChange, at); err != nil {
 		return record{}, err
 	}
 	st.Services = maps.Clone(st.Services)
@@ -53,18 +50,32 @@ func (c Rotate) apply(st *State, at entry) (record, error) {
 	}, nil
 }
 
+// checkFrozen refuses what automation concludes of a service that a person froze.
+func (st *State) checkFrozen(service string) error {
+	if f, ok := st.Frozen(service); ok {
+		return refuse(ErrFrozen, "service %s: automation is frozen by %s: %s", service, f.By, f.Reason)
+	}
+	return nil
+}
+
+// checkBounds refuses a rotation of automation's that breaks a bound, and charges
+// the budget for the others (G11).
+func (st *State) checkBounds(ch RotationChange, at entry) error {
+	if err := st.checkFloor(ch); err != nil {
+		return err
+	}
+	return st.chargeBudget(ch, at)
+}
+
 // family is one address family of a rotation, as it was and as it is to be.
 type family struct {
-	family    string
+	name      string
 	old, next Pool
 	addrs     func(*Cluster) []netip.Addr
 }
 
 func families(old Rotation, ch RotationChange) []family {
-	return []family{
-		{"v4", old.V4, ch.V4, func(c *Cluster) []netip.Addr { return c.IPv4 }},
-		{"v6", old.V6, ch.V6, func(c *Cluster) []netip.Addr { return c.IPv6 }},
-	}
+	return []family{{"v4", old.V4, ch.V4, ipv4}, {"v6", old.V6, ch.V6, ipv6}}
 }
 
 // checkFloor refuses a rotation that takes out a cluster that is up and leaves
@@ -87,7 +98,7 @@ func (st *State) checkFloor(ch RotationChange) error {
 			}
 		}
 		if taken && left < floor {
-			return refuse(ErrFloor, "service %s: rotation %s: would take out what is up and leave %d serving, the floor is %d", ch.Service, f.family, left, floor)
+			return refuse(ErrFloor, "service %s: rotation %s: would take out what is up and leave %d serving, the floor is %d", ch.Service, f.name, left, floor)
 		}
 	}
 	return nil

@@ -91,10 +91,10 @@ func TestADrainOfThePinnedClusterIsAllowedAndThePinYields(t *testing.T) {
 	r.must(r.pin("web", "us", 0))
 	r.must(r.drainAll("us"))
 	require.Equal(t, []string{"dr", "eu"}, r.answers("web"))
-	require.Empty(t, r.st().Pinned("web", false))
+	require.Empty(t, r.st().pinned("web", ipv4))
 	r.must(UndrainCluster{Cluster: "us", Rotations: r.after(func(st *State) { st.setDrain("us", st.Clusters["us"], nil) })})
 	require.Equal(t, []string{"us"}, r.answers("web"))
-	require.Equal(t, "us", r.st().Pinned("web", false))
+	require.Equal(t, "us", r.st().pinned("web", ipv4))
 }
 
 func TestAnOverrideEndsByLogTime(t *testing.T) {

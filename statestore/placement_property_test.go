@@ -200,7 +200,7 @@ func renewed(rt *rapid.T, before, st *State) {
 // fits: what is kept of addresses, capacities and round trips is of what there is.
 func fits(rt *rapid.T, before, st *State, cmd Command, err error) {
 	dr := st.Spec.Clusters["dr"]
-	if !slices.IsSortedFunc(dr.Endpoints(), netip.Addr.Compare) || len(dr.IPv4) > maxResolved || len(dr.IPv6) > maxResolved {
+	if !slices.IsSortedFunc(dr.Endpoints(), netip.Addr.Compare) || len(dr.IPv4) > MaxResolved || len(dr.IPv6) > MaxResolved {
 		rt.Fatalf("dr is %v", dr.Endpoints())
 	}
 	if was := before.Spec.Clusters["dr"]; !slices.Equal(was.Endpoints(), dr.Endpoints()) {

@@ -31,14 +31,18 @@ func (st *State) checkPools(ch RotationChange, how strictness) error {
 			return err
 		}
 	}
-	if err := st.checkPool(ch.Service, "v4", ch.V4, candidates, func(c *Cluster) []netip.Addr { return c.IPv4 }, how); err != nil {
+	if err := st.checkPool(ch.Service, "v4", ch.V4, candidates, ipv4, how); err != nil {
 		return err
 	}
-	return st.checkPool(ch.Service, "v6", ch.V6, candidates, func(c *Cluster) []netip.Addr { return c.IPv6 }, how)
+	return st.checkPool(ch.Service, "v6", ch.V6, candidates, ipv6, how)
 }
 
-// allSpill is the share, in percent, of a cluster that keeps no client.
-const allSpill = 100
+// ipv4 and ipv6 return a cluster's addresses of one family.
+func ipv4(c *Cluster) []netip.Addr { return c.IPv4 }
+func ipv6(c *Cluster) []netip.Addr { return c.IPv6 }
+
+// AllSpill is the Spill, in percent, of a cluster that keeps no client.
+const AllSpill = 100
 
 func (st *State) checkPool(service, family string, p Pool, candidates []string, addrs func(*Cluster) []netip.Addr, how strictness) error {
 	s := st.Spec.Services[service]
@@ -64,14 +68,14 @@ func (st *State) checkPool(service, family string, p Pool, candidates []string, 
 			return bad("%s is there twice", sh.Cluster)
 		case sh.Weight < 0:
 			return bad("%s has the weight %d", sh.Cluster, sh.Weight)
-		case sh.Spill < 0 || sh.Spill > allSpill:
-			return bad("%s has the spill %d, it must be 0 to %d", sh.Cluster, sh.Spill, allSpill)
+		case sh.Spill < 0 || sh.Spill > AllSpill:
+			return bad("%s has the spill %d, it must be 0 to %d", sh.Cluster, sh.Spill, AllSpill)
 		case len(sh.Endpoints) == 0:
 			return refuse(ErrEmptyRotation, "service %s: rotation %s: %s has no endpoint", service, family, sh.Cluster)
 		}
 		seen = append(seen, sh.Cluster)
 		weight += sh.Weight
-		if sh.Spill == allSpill {
+		if sh.Spill == AllSpill {
 			full++
 		}
 		for i, addr := range sh.Endpoints {

@@ -123,8 +123,8 @@ func TestResolvingWaitsWhileAStatefulServiceMoves(t *testing.T) {
 }
 
 func TestResolveRefusals(t *testing.T) {
-	many := make([]netip.Addr, 0, maxResolved+1)
-	for a := netip.MustParseAddr("198.51.100.1"); len(many) <= maxResolved; a = a.Next() {
+	many := make([]netip.Addr, 0, MaxResolved+1)
+	for a := netip.MustParseAddr("198.51.100.1"); len(many) <= MaxResolved; a = a.Next() {
 		many = append(many, a)
 	}
 	with := func(addrs ...string) ResolveCluster {
@@ -161,7 +161,7 @@ func TestResolveRefusals(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) { placed(t).refuses(tt.cmd, tt.want, tt.text) })
 	}
 	r := placed(t)
-	r.must(r.resolve(many[:maxResolved]...))
+	r.must(r.resolve(many[:MaxResolved]...))
 }
 
 func TestAppliedSpecsKeepWhatHostnamesStandFor(t *testing.T) {

@@ -92,7 +92,8 @@ func checkClusters(f *findings, sp *Spec) {
 		}
 		ids[c.ID] = name
 		checkAddresses(f, path, c)
-		checkNamed(f, path, c)
+		checkHostname(f, path+".hostname", c)
+		checkCapacityFrom(f, path+".capacity_from", c.CapacityFrom)
 		if c.Check != nil {
 			checkProbe(f, path+".check", c.Check)
 		}

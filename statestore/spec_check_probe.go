@@ -75,21 +75,24 @@ func checkExpect(f *findings, path string, e HTTPExpect) {
 	}
 }
 
-// checkNamed checks a cluster whose addresses, or capacity, come from elsewhere.
-func checkNamed(f *findings, path string, c *Cluster) {
-	if c.Hostname != "" {
-		if !validHostname(c.Hostname) {
-			f.add(path+".hostname", "must be a host name, is %q", c.Hostname)
-		}
-		if n := max(len(c.IPv4), len(c.IPv6)); n > maxResolved {
-			f.add(path+".hostname", "must stand for at most %d addresses of a family, is %d", maxResolved, n)
-		}
+// checkHostname checks what a cluster's addresses are resolved from.
+func checkHostname(f *findings, path string, c *Cluster) {
+	if c.Hostname == "" {
+		return
 	}
-	from := c.CapacityFrom
+	if !validHostname(c.Hostname) {
+		f.add(path, "must be a host name, is %q", c.Hostname)
+	}
+	if n := max(len(c.IPv4), len(c.IPv6)); n > MaxResolved {
+		f.add(path, "must stand for at most %d addresses of a family, is %d", MaxResolved, n)
+	}
+}
+
+// checkCapacityFrom checks where a cluster reports its capacity; nil: nowhere.
+func checkCapacityFrom(f *findings, path string, from *CapacityFrom) {
 	if from == nil {
 		return
 	}
-	path += ".capacity_from"
 	if (from.HTTP == nil) == (from.Prometheus == nil) {
 		f.add(path, "must be either http or prometheus")
 	}

@@ -45,6 +45,13 @@ type ClusterOverride struct {
 	TTL    *TTL   `json:"ttl,omitempty"`  // of answers that name it
 }
 
+// ByClient reports whether where a client is decides which cluster of the rotation
+// the service answers it with. A nil service answers nobody.
+func (s *Service) ByClient() bool {
+	return s != nil && s.Stateful == nil && (s.Policy.Type == Geo || s.Policy.Type == Latency ||
+		s.Policy.Affinity != NoAffinity || len(s.Residency) > 0)
+}
+
 // LongestTTL returns how long resolvers may keep an answer of the service at most.
 func (s *Service) LongestTTL() time.Duration {
 	longest := max(s.TTL.Normal, s.TTL.Changing)

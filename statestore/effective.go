@@ -2,12 +2,13 @@ package statestore
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 )
 
-// maxResolved is the most addresses of a family that a hostname may stand for. Each
+// MaxResolved is the most addresses of a family that a hostname may stand for. Each
 // is a target of every service there, and an answer holds few.
-const maxResolved = 16
+const MaxResolved = 16
 
 // WithAddresses returns the spec with the addresses that from has for the clusters
 // that are named by the same hostname in both: the effective spec of one as people
@@ -36,6 +37,21 @@ func (sp *Spec) WithAddresses(from *Spec) *Spec {
 		next.Clusters[name] = &named
 	}
 	return next
+}
+
+// Resolved returns the spec with other addresses of a cluster, which it must have.
+func (sp *Spec) Resolved(cluster string, addrs []netip.Addr) *Spec {
+	next, c := *sp, *sp.Clusters[cluster]
+	c.IPv4, c.IPv6 = nil, nil
+	for _, a := range addrs {
+		if a.Is4() {
+			c.IPv4 = append(c.IPv4, a)
+		} else {
+			c.IPv6 = append(c.IPv6, a)
+		}
+	}
+	next.Clusters = with(sp.Clusters, cluster, &c)
+	return &next
 }
 
 // sameAddresses refuses a spec that was planned with other addresses of a hostname
