@@ -243,15 +243,12 @@ func (g *group) key() string {
 	sorted := slices.Clone(g.ranks)
 	slices.Sort(sorted)
 	sorted = slices.Compact(sorted)
-	b := fmt.Appendf(nil, "%q%q%v", g.region, g.rules, g.tiers)
-	for i, r := range g.ranks {
+	b := fmt.Appendf(nil, "%q%q%v", g.region, g.rules, g.tiers) // the rules say who is allowed
+	for _, r := range g.ranks {
 		at, _ := slices.BinarySearch(sorted, r)
 		b = binary.BigEndian.AppendUint16(b, uint16(at))
 		if r < byNearness {
 			b = append(b, 'm') // by the map: the trace says so
-		}
-		if g.allowed != nil && g.allowed[i] {
-			b = append(b, 'a')
 		}
 	}
 	return string(b)
