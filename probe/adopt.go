@@ -10,12 +10,16 @@ import (
 // adopt makes plan the one that runs. Probes that stay keep what they have seen.
 func (l *loop) adopt(plan Plan, now time.Time) {
 	old := l.probes
+	kin := kindred{of: old}
 	l.probes = make(map[ProbeID]*probeState, len(plan.Probes))
 	for _, p := range plan.Probes {
 		p.Check = p.Check.withDefaults()
 		s := old[p.ID]
 		if s == nil {
 			s = l.newState(p, now)
+			if before := kin.find(p); before != nil && s.checker != nil {
+				l.p.inherit(s, before)
+			}
 		}
 		s.probe.Names, s.targets, s.series = p.Names, nil, nil
 		l.probes[p.ID] = s

@@ -97,6 +97,55 @@ func TestADegradedTargetStaysUpAndSaysWhy(t *testing.T) {
 	})
 }
 
+// Another schedule and another warning of the same question throw away nothing: the
+// vote holds, the results stay to be looked at, and no change is reported.
+func TestAnotherScheduleOrWarningForgetsNothing(t *testing.T) {
+	input := func(edit func(*Check)) TargetChecks {
+		c := Check{
+			Name: "check", Interval: 10 * time.Second, Timeout: 3 * time.Second, Fall: 3, Rise: 2, Recheck: 2 * time.Second,
+			HTTP: &HTTPCheck{Port: 80, Warn: Warn{MaxLatency: time.Second}},
+		}
+		edit(&c)
+		return TargetChecks{Target: webEU, All: []Check{c}}
+	}
+	tests := []struct {
+		name string
+		edit func(*Check)
+		same bool
+	}{
+		{"another warning", func(c *Check) { c.HTTP.Warn = Warn{MaxLatency: 2 * time.Second} }, true},
+		{"no warning", func(c *Check) { c.HTTP.Warn = Warn{} }, true},
+		{"a larger fall and interval", func(c *Check) { c.Fall, c.Interval, c.Timeout = 5, 20*time.Second, 5*time.Second }, true},
+		{"another path", func(c *Check) { c.HTTP.Path = "/other" }, false},
+		{"another status", func(c *Check) { c.HTTP.Expect.Status = []StatusRange{{200, 499}} }, false},
+		{"another kind", func(c *Check) { c.HTTPS, c.HTTP = c.HTTP, nil }, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				p := launch(t, Config{}, w, input(func(*Check) {}))
+				h := watch(t, p, webEU)
+				time.Sleep(time.Minute)
+				was := len(p.Samples(webEU)[0].Results)
+				require.Equal(t, "unknown up:ok", h.sides())
+				p.SetPlan(BuildPlan([]TargetChecks{input(tt.edit)}))
+				time.Sleep(100 * time.Millisecond)
+				if !tt.same {
+					require.Equal(t, "unknown up:ok unknown", h.sides())
+					require.Empty(t, p.Samples(webEU)[0].Results)
+					return
+				}
+				require.Equal(t, "unknown up:ok", h.sides())
+				require.Len(t, p.Samples(webEU)[0].Results, was)
+				w.set(w.down, true, "192.0.2.10")
+				time.Sleep(2 * time.Minute)
+				require.Equal(t, "unknown up:ok down:refused", h.sides(), "it goes on being probed")
+			})
+		})
+	}
+}
+
 func TestOnlyAChangeOfDegradedIsReported(t *testing.T) {
 	votes := func(degraded string) map[health.Target]health.Vote {
 		return map[health.Target]health.Vote{webEU: {Side: health.Up, Reason: "ok", Degraded: degraded}}

@@ -33,6 +33,11 @@ type ring struct {
 	next    int
 }
 
+// clone returns a copy that goes its own way.
+func (r *ring) clone() *ring {
+	return &ring{results: slices.Clone(r.results), details: slices.Clone(r.details), next: r.next}
+}
+
 // reasonIndex returns the place of r in resultReasons, that of ReasonOther for one
 // that is not there.
 func reasonIndex(r Reason) uint8 {
