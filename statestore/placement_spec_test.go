@@ -168,6 +168,12 @@ func TestWhichTargetsASpecHasJudgedAnew(t *testing.T) {
 		{"a host for one cluster", func(sp *Spec) {
 			sp.Services["web"].Overrides = map[string]*ClusterOverride{"us": {Host: "us.example.net"}, "eu": {Weight: new(1)}}
 		}, []string{"us"}},
+		{"how often and how patiently it is asked", func(sp *Spec) {
+			c := sp.Services["web"].Checks.All[0]
+			c.Interval, c.Timeout, c.Fall, c.Rise, c.Recheck, c.StaleAfter = 1, 2, 3, 4, 5, 6
+			sp.Clusters["eu"].Check.Fall = 9
+		}, nil},
+		{"another name for a check", func(sp *Spec) { sp.Services["web"].Checks.All[0].Name = "other" }, nil},
 		{"a check", func(sp *Spec) { sp.Services["web"].Checks.All[0].TCP.Port = 81 }, []string{"dr", "eu", "us"}},
 		{"a front door", func(sp *Spec) { sp.Clusters["eu"].Check.TCP.Port = 81 }, []string{"eu"}},
 	}
@@ -194,6 +200,34 @@ func TestWhichTargetsASpecHasJudgedAnew(t *testing.T) {
 	require.Equal(t, health.Up, r.verdict(web("us")).Side, "the same host again")
 	r.must(ApplySpec{Base: 3, Spec: placedSpec()})
 	require.Equal(t, health.Unknown, r.verdict(web("us")).Side, "the host is gone")
+}
+
+// Another warning moves nothing, so it takes no verdict away either.
+func TestAnotherWarningHasNothingJudgedAnew(t *testing.T) {
+	soon, later := Warn{CertExpiresAfter: 1}, Warn{CertExpiresAfter: 2, MaxLatency: 3}
+	kinds := map[string]func(Warn) *Check{
+		"http":  func(w Warn) *Check { return &Check{HTTP: &HTTPCheck{Port: 80, Warn: w}} },
+		"https": func(w Warn) *Check { return &Check{HTTPS: &HTTPCheck{Port: 443, Warn: w}} },
+		"tls":   func(w Warn) *Check { return &Check{TLS: &HandshakeCheck{Port: 443, Warn: w}} },
+	}
+	for name, check := range kinds {
+		t.Run(name, func(t *testing.T) {
+			with := func(w Warn) *Spec {
+				return placedEdited(func(sp *Spec) {
+					sp.Clusters["eu"].Check = check(w)
+					sp.Services["web"].Checks = Checks{All: []*Check{{TCP: &TCPCheck{Port: 1}}}, Any: []*Check{check(w)}}
+				})
+			}
+			r := placed(t)
+			r.must(ApplySpec{Base: 1, Spec: with(soon)})
+			r.allVote(health.Up)
+			before := r.st().Services["web"].Targets
+			r.must(ApplySpec{Base: 2, Spec: with(later)})
+			require.Equal(t, before, r.st().Services["web"].Targets)
+			require.Equal(t, health.Up, r.verdict(door("eu")).Side)
+			require.Equal(t, check(later), r.st().Spec.Clusters["eu"].Check, "the warning itself is taken")
+		})
+	}
 }
 
 func TestTheDigestCoversPlacement(t *testing.T) {

@@ -154,7 +154,7 @@ func carry(was *TargetState, same bool, at entry) *TargetState {
 // front-door check.
 func sameDoor(a, b *Spec, cluster string) bool {
 	ca, cb := a.Clusters[cluster], b.Clusters[cluster]
-	return ca != nil && cb != nil && (ca == cb || sameJSON(ca.Check, cb.Check))
+	return ca != nil && cb != nil && (ca == cb || sameJSON(ca.Check.AsProbed(), cb.Check.AsProbed()))
 }
 
 // sameChecks reports whether a service is there under both specs and probed the
@@ -168,7 +168,7 @@ func sameChecks(a, b *Spec, service string) bool {
 		return true // of the same spec, but for addresses
 	}
 	// The first name is what "{service}" stands for in a check.
-	return slices.Equal(sa.Names[:min(1, len(sa.Names))], sb.Names[:min(1, len(sb.Names))]) && sameJSON(sa.Checks, sb.Checks)
+	return slices.Equal(sa.Names[:min(1, len(sa.Names))], sb.Names[:min(1, len(sb.Names))]) && sameJSON(sa.Checks.AsProbed(), sb.Checks.AsProbed())
 }
 
 // sameHost reports whether a cluster is probed under the same name for the service.

@@ -40,6 +40,45 @@ type Warn struct {
 	MaxLatency       Duration `json:"max_latency,omitempty"`        // a slower result
 }
 
+// AsProbed returns the check without what does not change whether an endpoint is
+// well: its name, how often and how patiently it is asked, and what it warns of. A
+// verdict by one check says as much about an endpoint as one by another that is
+// probed alike: who raises fall while everything flaps must not have every verdict
+// taken away. Nil stays nil.
+func (c *Check) AsProbed() *Check {
+	if c == nil {
+		return nil
+	}
+	out := &Check{HTTP: c.HTTP.unwarned(), HTTPS: c.HTTPS.unwarned(), TCP: c.TCP, GRPC: c.GRPC, DNS: c.DNS, ICMP: c.ICMP}
+	if c.TLS != nil {
+		t := *c.TLS
+		t.Warn = Warn{}
+		out.TLS = &t
+	}
+	return out
+}
+
+func (h *HTTPCheck) unwarned() *HTTPCheck {
+	if h == nil {
+		return nil
+	}
+	next := *h
+	next.Warn = Warn{}
+	return &next
+}
+
+// AsProbed returns the checks likewise.
+func (cs Checks) AsProbed() Checks {
+	var out Checks
+	for _, c := range cs.All {
+		out.All = append(out.All, c.AsProbed())
+	}
+	for _, c := range cs.Any {
+		out.Any = append(out.Any, c.AsProbed())
+	}
+	return out
+}
+
 // CapacityFrom is where a cluster reports what it can take. Exactly one of HTTP
 // and Prometheus is set.
 type CapacityFrom struct {
