@@ -46,7 +46,7 @@ func DiffSpec(st *statestore.State, spec *statestore.Spec) Diff {
 			svc := st.Spec.Services[service]
 			d.Answers = append(d.Answers, Impact{
 				Service: service, Before: Shares(svc, last.V4, last.V6), After: []ClusterShare{}, Moves: true,
-				Clears: longestTTL(svc), Warnings: []string{"the name is not answered any more"},
+				Clears: svc.LongestTTL(), Warnings: []string{"the name is not answered any more"},
 			})
 		}
 	}

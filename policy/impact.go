@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/quorate/quorate/statestore"
 )
@@ -22,11 +21,11 @@ func (v view) impacts(services []string) []Impact {
 			After:   Shares(is, rc.V4, rc.V6),
 			Moves:   !sameRotation(rc, last) || routedAnew(was, is),
 		}
-		if !ByClient(was) && !ByClient(is) {
+		if !was.ByClient() && !is.ByClient() {
 			im.Moved = movedPercent(im.Before, im.After)
 		}
 		if was != nil && im.Moves {
-			im.Clears = longestTTL(was)
+			im.Clears = was.LongestTTL()
 		}
 		im.Warnings = append(v.overloads(service, im), unreachable(is, im)...)
 		if mode := max(rc.V4.AllDown, rc.V6.AllDown); mode != "" {
@@ -54,25 +53,6 @@ func unreachable(svc *statestore.Service, im Impact) []string {
 		}
 	}
 	return warnings
-}
-
-// longestTTL returns how long resolvers may keep an answer of the service.
-func longestTTL(s *statestore.Service) time.Duration {
-	longest := max(s.TTL.Normal, s.TTL.Changing)
-	for _, o := range s.Overrides {
-		if o != nil && o.TTL != nil {
-			longest = max(longest, o.TTL.Normal, o.TTL.Changing)
-		}
-	}
-	return longest.D()
-}
-
-// ByClient reports whether who asks decides which cluster of its rotation a service
-// answers with. Parts of its weight are then no parts of its clients. A nil service
-// answers nobody.
-func ByClient(s *statestore.Service) bool {
-	return s != nil && s.Stateful == nil && (s.Policy.Type == statestore.Geo || s.Policy.Type == statestore.Latency ||
-		s.Policy.Affinity != statestore.NoAffinity || len(s.Residency) > 0)
 }
 
 // routedAnew reports whether the service draws other answers from the same rotation.
@@ -121,7 +101,7 @@ func (v view) overloads(service string, im Impact) []string {
 		}
 		need += v.spec.Clusters[c].Capacity
 	}
-	if ByClient(v.spec.Services[service]) {
+	if v.spec.Services[service].ByClient() {
 		return v.shortage(service, im, need)
 	}
 	var warnings []string
@@ -194,7 +174,7 @@ func Shares(svc *statestore.Service, v4, v6 statestore.Pool) []ClusterShare {
 		case svc.Policy.Type == statestore.Failover && i == len(pool.Shares)-1:
 			share.Percent = rest // it has nobody to pass clients on to
 		case svc.Policy.Type == statestore.Failover:
-			share.Percent = rest * float64(100-s.Spill) / 100 // the first in the order alone, but for what it passes on
+			share.Percent = rest * float64(statestore.AllSpill-s.Spill) / statestore.AllSpill // the first in the order alone, but for what it passes on
 			rest -= share.Percent
 		case total > 0:
 			share.Percent = 100 * float64(s.Weight) / float64(total)

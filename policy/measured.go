@@ -40,11 +40,7 @@ const LatencyEvery = 10 * time.Second
 // order, and listening is for how long the leader has taken them.
 func Measured(st *statestore.State, ms []Measurement, listening time.Duration) []Proposal {
 	e := electors(st, ms)
-	plan := slices.Concat(resolutions(st, e), capacities(st, e, listening), latencies(st, e))
-	slices.SortStableFunc(plan, func(a, b Proposal) int {
-		return cmp.Or(cmp.Compare(a.Command.Kind(), b.Command.Kind()), strings.Compare(a.Subject, b.Subject))
-	})
-	return plan
+	return inOrder(resolutions(st, e), capacities(st, e, listening), latencies(st, e))
 }
 
 // electorate is the measurements by region. A region without any still counts: its
@@ -75,8 +71,6 @@ const (
 	latencyRatio = 5                    // of five parts: a change below one fifth of the larger value is noise
 	latencyLeast = 2 * time.Millisecond // below which nobody notices the difference
 	latencyUnit  = 100 * time.Microsecond
-	latencyMost  = time.Minute // what statestore takes for a round trip
-	capacityMost = 1_000_000_000
 	alikePercent = 10 // two values that are alike, where a spec asks for no change
 )
 
@@ -100,7 +94,7 @@ func capacities(st *statestore.State, e electorate, listening time.Duration) []P
 		for _, region := range sortedKeys(e) {
 			var seen []float64
 			for _, m := range e[region] {
-				if v, ok := m.Capacity[cluster]; ok && v >= 0 && v <= capacityMost { // NaN is neither
+				if v, ok := m.Capacity[cluster]; ok && v >= 0 && v <= statestore.MaxCapacity { // NaN is neither
 					seen = append(seen, v)
 				}
 			}
@@ -162,7 +156,7 @@ func latencies(st *statestore.State, e electorate) []Proposal {
 			was := st.Latency[region][a].D()
 			var seen []float64
 			for _, m := range e[region] {
-				if d, ok := m.RTT[a]; ok && d > 0 && d <= latencyMost {
+				if d, ok := m.RTT[a]; ok && d > 0 && d <= statestore.MaxRTT {
 					seen = append(seen, float64(d))
 				}
 			}

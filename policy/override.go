@@ -67,18 +67,11 @@ func (v view) pinYields(service string) string {
 	return pin.Cluster + " is " + v.sideOf(service, pin.Cluster).String()
 }
 
-// sideOf returns the best verdict of the service's endpoints in the cluster.
+// sideOf returns what the verdicts on the cluster's endpoints say for the service.
 func (v view) sideOf(service, cluster string) health.Side {
-	best := health.Unknown
-	for i, a := range v.spec.Clusters[cluster].Endpoints() {
-		switch side := v.verdict(health.Target{Service: service, Cluster: cluster, Endpoint: a}).Side; {
-		case side == health.Up:
-			return health.Up
-		case i == 0 || side == health.Unknown:
-			best = side
-		}
-	}
-	return best
+	st := *v.st
+	st.Spec = v.spec
+	return st.SideOf(service, cluster)
 }
 
 // OverrideNote says why the pin of a service has no effect now, such as "us is

@@ -23,7 +23,12 @@ import (
 // whose active side is gone for long enough, and walks those that people approved.
 func Plan(st *statestore.State, waits Waits) []Proposal {
 	ended, carried := expiries(st)
-	plan := slices.Concat(ended, rotations(st, carried), cutovers(st, waits))
+	return inOrder(ended, rotations(st, carried), cutovers(st, waits))
+}
+
+// inOrder joins proposals and sorts them by kind and subject.
+func inOrder(parts ...[]Proposal) []Proposal {
+	plan := slices.Concat(parts...)
 	slices.SortStableFunc(plan, func(a, b Proposal) int {
 		return cmp.Or(cmp.Compare(a.Command.Kind(), b.Command.Kind()), strings.Compare(a.Subject, b.Subject))
 	})
@@ -88,7 +93,6 @@ func expiries(st *statestore.State) (plan []Proposal, carried map[string]bool) {
 func rotations(st *statestore.State, carried map[string]bool) []Proposal {
 	var plan []Proposal
 	causes := recentLosses(st)
-	budget := st.Spec.Safety.Changes
 	over := map[string]bool{}
 	for _, service := range sortedKeys(st.Spec.Services) {
 		ss := st.Services[service]
@@ -99,11 +103,8 @@ func rotations(st *statestore.State, carried map[string]bool) []Proposal {
 		if sameRotation(rc, ss.Rotation) {
 			continue
 		}
-		counted := maps.Clone(causes)
-		for _, c := range lost(st, rc, ss.Rotation) {
-			counted[c] = true
-		}
-		if budget.Causes > 0 && len(counted) > budget.Causes && len(counted) > len(causes) {
+		counted, covered := charge(st, causes, lost(st, rc, ss.Rotation))
+		if !covered {
 			maps.Copy(over, counted)
 			continue
 		}
@@ -168,6 +169,17 @@ func recentLosses(st *statestore.State) map[string]bool {
 		}
 	}
 	return recent
+}
+
+// charge adds lost clusters to the causes, and reports whether the change budget
+// covers so many. What adds no cause is always covered.
+func charge(st *statestore.State, causes map[string]bool, lost []string) (counted map[string]bool, covered bool) {
+	counted = maps.Clone(causes)
+	for _, c := range lost {
+		counted[c] = true
+	}
+	budget := st.Spec.Safety.Changes.Causes
+	return counted, budget <= 0 || len(counted) <= budget || len(counted) == len(causes)
 }
 
 func freezeSubject(service string) string {

@@ -10,9 +10,6 @@ import (
 	"github.com/quorate/quorate/statestore"
 )
 
-// maxAddresses is how many addresses of a family a hostname may stand for.
-const maxAddresses = 16
-
 // resolutions returns the address sets that the regions agree on and that are others
 // than those in force. Each carries the rotations of the services that it takes an
 // address from. A service gets no more than one such entry a round: the next one
@@ -118,7 +115,7 @@ func limited(addresses []netip.Addr) []netip.Addr {
 	var out []netip.Addr
 	n := map[bool]int{}
 	for _, a := range addresses {
-		if n[a.Is4()]++; n[a.Is4()] <= maxAddresses {
+		if n[a.Is4()]++; n[a.Is4()] <= statestore.MaxResolved {
 			out = append(out, a)
 		}
 	}
@@ -133,80 +130,32 @@ func limited(addresses []netip.Addr) []netip.Addr {
 func settle(st *statestore.State, cluster string, agreed []netip.Addr) ([]netip.Addr, []statestore.RotationChange) {
 	held := agreed
 	for range len(st.Spec.Services) + 1 { // each round holds another service, or ends
-		v := view{st: st, spec: withAddresses(st.Spec, cluster, held)}
+		next := *st
+		next.Spec = st.Spec.Resolved(cluster, held)
+		v := view{st: st, spec: next.Spec}
 		var carried []statestore.RotationChange
 		causes := recentLosses(st)
 		var keep []netip.Addr
 		for _, service := range servicesOf(st, []string{cluster}) {
-			last := v.last(service)
-			if v.stands(service, last) {
+			if next.Stands(service) == nil {
 				continue
 			}
-			rc := v.rotation(service)
-			counted := maps.Clone(causes)
-			for _, c := range lost(st, rc, last) {
-				counted[c] = true
-			}
-			_, frozen := st.Frozen(service)
-			budget := st.Spec.Safety.Changes.Causes
-			if frozen || budget > 0 && len(counted) > budget && len(counted) > len(causes) {
+			rc, last := v.rotation(service), v.last(service)
+			counted, covered := charge(st, causes, lost(st, rc, last))
+			if _, frozen := st.Frozen(service); frozen || !covered {
 				keep = append(keep, answered(last, cluster)...)
 				continue
 			}
 			causes = counted
 			carried = append(carried, rc)
 		}
-		next := limited(slices.Concat(keep, slices.DeleteFunc(slices.Clone(held), func(a netip.Addr) bool { return slices.Contains(keep, a) })))
-		if len(keep) == 0 || sameSet(next, held) {
+		with := limited(slices.Concat(keep, slices.DeleteFunc(slices.Clone(held), func(a netip.Addr) bool { return slices.Contains(keep, a) })))
+		if len(keep) == 0 || sameSet(with, held) {
 			return held, carried
 		}
-		held = next
+		held = with
 	}
 	return held, nil
-}
-
-// withAddresses returns the spec with other addresses of a cluster.
-func withAddresses(sp *statestore.Spec, cluster string, addresses []netip.Addr) *statestore.Spec {
-	next, c := *sp, *sp.Clusters[cluster]
-	c.IPv4, c.IPv6 = nil, nil
-	for _, a := range addresses {
-		if a.Is4() {
-			c.IPv4 = append(c.IPv4, a)
-		} else {
-			c.IPv6 = append(c.IPv6, a)
-		}
-	}
-	next.Clusters = maps.Clone(sp.Clusters)
-	next.Clusters[cluster] = &c
-	return &next
-}
-
-// stands reports whether a rotation could stay in force under the view's spec: each
-// endpoint is still there, and no family is empty that could have one (G5).
-func (v view) stands(service string, r statestore.Rotation) bool {
-	candidates := v.spec.Candidates(service)
-	if active := v.active(service); active != "" {
-		candidates = []string{active}
-	}
-	for _, f := range []struct {
-		pool   statestore.Pool
-		family func(netip.Addr) bool
-	}{{r.V4, netip.Addr.Is4}, {r.V6, netip.Addr.Is6}} {
-		for _, s := range f.pool.Shares {
-			if !slices.Contains(candidates, s.Cluster) {
-				return false
-			}
-			there := v.spec.Clusters[s.Cluster].Endpoints()
-			if slices.ContainsFunc(s.Endpoints, func(a netip.Addr) bool { return !slices.Contains(there, a) }) {
-				return false
-			}
-		}
-		possible := slices.ContainsFunc(candidates, func(c string) bool { return slices.ContainsFunc(v.spec.Clusters[c].Endpoints(), f.family) })
-		if possible && len(f.pool.Shares) == 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // answered returns the cluster's endpoints that a rotation answers with.

@@ -46,7 +46,7 @@ func (v view) reported(cluster string) (int, bool) {
 	if c == nil || c.CapacityFrom == nil || cs == nil || cs.Reported == nil {
 		return 0, false
 	}
-	if v.spec != v.st.Spec && !reportedAlike(v.st.Spec, v.spec, cluster) {
+	if !v.st.Spec.Clusters[cluster].ReportsLike(c) {
 		return 0, false // Apply forgets it with the spec
 	}
 	return cs.Reported.Capacity, true
@@ -65,9 +65,6 @@ func (v view) capacity(cluster string) (int, bool) {
 	return c.Capacity, c.Capacity > 0
 }
 
-// all is the percentage that a cluster with nothing left passes on.
-const all = 100
-
 // spill fills in which part of each cluster's clients go on to the next one, since
 // the cluster reports less than spillover.at of its capacity left. When every
 // cluster would pass on everybody, none passes on any: there is no next one.
@@ -79,7 +76,7 @@ func (v view) spill(service string, shares []statestore.Share) []statestore.Shar
 	full := true
 	for i := range shares {
 		shares[i].Spill = v.spilled(shares[i].Cluster, s.At)
-		full = full && shares[i].Spill == all
+		full = full && shares[i].Spill == statestore.AllSpill
 	}
 	if full {
 		for i := range shares {
@@ -101,5 +98,5 @@ func (v view) spilled(cluster string, at float64) int {
 	if left >= at {
 		return 0
 	}
-	return int(math.Round(all * (1 - left/at)))
+	return int(math.Round(statestore.AllSpill * (1 - left/at)))
 }

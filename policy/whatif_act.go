@@ -44,7 +44,7 @@ func (w *whatIf) install(rc statestore.RotationChange) {
 	ss := w.st.Services[rc.Service]
 	ss.Rotation = statestore.Rotation{
 		Number: ss.Rotation.Number + 1, Index: w.st.Index, At: w.st.Now, By: statestore.Automation, Reason: rc.Reason,
-		V4: rc.V4, V6: rc.V6, Clears: w.st.Now.Add(longestTTL(w.st.Spec.Services[rc.Service])),
+		V4: rc.V4, V6: rc.V6, Clears: w.st.Now.Add(w.st.Spec.Services[rc.Service].LongestTTL()),
 	}
 }
 
