@@ -52,7 +52,11 @@ whose labels match go at once, and are judged together.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (len(args) == 1) == (match != "") {
-				return usageError(errors.New("drain needs either CLUSTER or --match LABELS"))
+				got := "both"
+				if match == "" {
+					got = "nothing"
+				}
+				return usageError(fmt.Errorf("drain needs either CLUSTER or --match LABELS, got %s (see: quorate drain --help)", got))
 			}
 			if err := requireReason(a.reason, "drain"); err != nil {
 				return err

@@ -44,7 +44,8 @@ func (c *cli) cascade(cmd *cobra.Command, p apitype.Plan, reason string, force b
 	fmt.Fprintf(c.err, "waiting %s until resolvers have dropped %s\n", wait.Round(time.Second), names)
 	select {
 	case <-cmd.Context().Done():
-		return fmt.Errorf("interrupted: %s is drained and still in the spec; go on with: quorate apply --plan %s, or back with: quorate undrain", names, p.ID)
+		back := "quorate undrain " + strings.Join(removed, "; quorate undrain ")
+		return fmt.Errorf("interrupted: %s drained and in the spec still; go on with: quorate apply --plan %s, or back with: %s", names, p.ID, back)
 	case <-time.After(wait):
 		return nil
 	}

@@ -29,7 +29,7 @@ With --front-door only the cluster's own check runs.`,
 			case door == "" && len(args) == 2:
 				req.Service, req.Cluster = args[0], args[1]
 			case door == "" || len(args) > 0:
-				return usageError(fmt.Errorf("probe needs either SERVICE CLUSTER or --front-door CLUSTER, got %q", args))
+				return usageError(fmt.Errorf("probe needs either SERVICE CLUSTER or --front-door CLUSTER, got %q (see: quorate probe --help)", args))
 			}
 			env, err := send[apitype.ProbeReport](cmd.Context(), c, client.Request{
 				Method: http.MethodPost, Path: "/probes", Body: req,
