@@ -10,23 +10,6 @@ import (
 	"github.com/quorate/quorate/statestore"
 )
 
-// Rules that a drain or a plan may break.
-const (
-	RuleUnknownCluster = "unknown_cluster"
-	RuleUnknownService = "unknown_service"
-	RuleLastServing    = "last_serving_cluster"
-	RuleMinServing     = "min_serving_clusters"
-	RuleMaxDrained     = "max_drained"
-	RuleObservers      = "observers"
-	RuleMinVotes       = "min_votes"
-	RuleThreshold      = "quorum"
-	RuleNoCandidates   = "no_candidates"
-	RuleNameServer     = "name_server"
-	RuleInUse          = "cluster_in_use"
-	RuleResidency      = "residency"
-	RuleRefused        = "refused" // what Apply itself says
-)
-
 // CheckDrain is CheckDrains of one cluster.
 func CheckDrain(st *statestore.State, cluster string, services []string) []Blocker {
 	return CheckDrains(st, []string{cluster}, services)

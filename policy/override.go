@@ -10,15 +10,6 @@ import (
 	"github.com/quorate/quorate/statestore"
 )
 
-// Rules that an override may break.
-const (
-	RuleOverrideStateful  = "override_stateful"
-	RuleOverrideCandidate = "override_candidate"
-	RuleOverrideDrained   = "override_drained"
-	RuleOverrideUp        = "override_target_up"
-	RuleNoOverride        = "no_override"
-)
-
 // pinOf returns the pin of a stateless service; nil when there is none.
 func (v view) pinOf(service string) *statestore.Override {
 	svc := v.spec.Services[service]

@@ -1,6 +1,7 @@
-// Package policy judges: which clusters a service should answer with, what a
-// drain or a new spec would do, what a cutover rests on and what its next step is,
-// and what forbids any of it.
+// Package policy judges: which clusters a service should answer with, what
+// observers' measurements amount to, what a drain, an override, a new spec or
+// anything supposed would do, what a cutover rests on and what its next step is, and
+// what forbids any of it.
 //
 // Everything here is a pure function of one statestore.State and its arguments.
 // Equal input gives equal output to the byte: no clock, no chance, no map order.
@@ -27,6 +28,32 @@ type Blocker struct {
 	Reason   string `json:"reason"`
 	Waivable bool   `json:"waivable"`
 }
+
+// Rules that a drain or a plan may break.
+const (
+	RuleUnknownCluster = "unknown_cluster"
+	RuleUnknownService = "unknown_service"
+	RuleLastServing    = "last_serving_cluster"
+	RuleMinServing     = "min_serving_clusters"
+	RuleMaxDrained     = "max_drained"
+	RuleObservers      = "observers"
+	RuleMinVotes       = "min_votes"
+	RuleThreshold      = "quorum"
+	RuleNoCandidates   = "no_candidates"
+	RuleNameServer     = "name_server"
+	RuleInUse          = "cluster_in_use"
+	RuleResidency      = "residency"
+	RuleRefused        = "refused" // what Apply itself says
+)
+
+// Rules that an override may break.
+const (
+	RuleOverrideStateful  = "override_stateful"
+	RuleOverrideCandidate = "override_candidate"
+	RuleOverrideDrained   = "override_drained"
+	RuleOverrideUp        = "override_target_up"
+	RuleNoOverride        = "no_override"
+)
 
 // Findings are what a check of a new spec found.
 type Findings struct {
