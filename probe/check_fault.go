@@ -30,6 +30,8 @@ func classify(ctx context.Context, err error) Reason {
 		return bad.reason
 	case errors.As(err, &denied):
 		return ReasonDenied
+	case ownFault(err):
+		return ReasonOther // also where the system calls it a timeout, as EAGAIN
 	case errors.As(err, &dnsErr):
 		return ReasonDNS
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(ctx.Err(), context.DeadlineExceeded),
@@ -83,7 +85,10 @@ func ownFault(err error) bool {
 	}
 	for _, own := range []error{
 		syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, // this node has no more of something
-		syscall.EADDRNOTAVAIL,         // the source address is not ours, or its ports are used up
+		syscall.EADDRNOTAVAIL,              // the source address is not ours, or its ports are used up
+		syscall.EADDRINUSE, syscall.EAGAIN, // the ports are used up, as bind and connect of a UDP socket say it
+		syscall.EINVAL,                // our routing table drops it (blackhole), or the source address leads nowhere
+		syscall.ENETDOWN,              // our interface is down
 		syscall.EPERM, syscall.EACCES, // our own firewall or confinement
 		syscall.EAFNOSUPPORT, syscall.EPROTONOSUPPORT, // no IPv6, or no ping sockets, in this kernel
 	} {
@@ -97,17 +102,19 @@ func ownFault(err error) bool {
 // telling wraps next so that what this node's own routing table says is told
 // apart from what a router says: a node without IPv6 must not vote every IPv6
 // endpoint down, while a withdrawn prefix or a closed firewall must count.
-func telling(next DialFunc) DialFunc {
+// The table is asked as a probe from source asks it: rules may route by that.
+func telling(next DialFunc, source Source) DialFunc {
+	lookUp := NewDialer(nil, source)
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := next(ctx, network, addr)
 		// "Administratively prohibited" of ICMPv6 reads as EACCES; over IPv4 only this
 		// node itself says so.
 		prohibited := errors.Is(err, syscall.EACCES) && isIPv6(addr)
-		if err == nil || !prohibited && !errors.Is(err, syscall.ENETUNREACH) {
+		if err == nil || !prohibited && !errors.Is(err, syscall.ENETUNREACH) && !errors.Is(err, syscall.EHOSTUNREACH) {
 			return conn, err
 		}
 		// Connecting a UDP socket looks up the route and sends nothing.
-		probe, routeErr := net.Dial("udp", addr)
+		probe, routeErr := lookUp(context.WithoutCancel(ctx), "udp", addr)
 		switch {
 		case routeErr != nil && prohibited:
 			return nil, &ownError{"this node may not reach it", err}

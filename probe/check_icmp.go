@@ -117,7 +117,8 @@ func (e *echoes) send() error {
 	}
 	e.sent[e.next] = time.Now()
 	if _, err := e.conn.Write(b); err != nil {
-		if errors.Is(err, syscall.ENETUNREACH) {
+		// The socket is not connected: what a router says is not told here.
+		if errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH) {
 			return &ownError{"this node has no route", err}
 		}
 		return fmt.Errorf("send echo request: %w", err)

@@ -369,7 +369,7 @@ func TestACheckThatCannotBeMadeIsUnknown(t *testing.T) {
 func TestOnlyThisNodesMissingRouteIsItsOwnFault(t *testing.T) {
 	dial := telling(func(context.Context, string, string) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Err: syscall.ENETUNREACH}
-	})
+	}, Source{})
 	_, err := dial(t.Context(), "tcp", "127.0.0.1:80") // routed here, so somebody else said it
 	require.ErrorIs(t, err, syscall.ENETUNREACH)
 	require.False(t, ownFault(err))
@@ -380,7 +380,7 @@ func TestOnlyThisNodesMissingRouteIsItsOwnFault(t *testing.T) {
 	// "Prohibited" is this node's own over IPv4, and a firewall's over IPv6.
 	prohibited := telling(func(context.Context, string, string) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Err: syscall.EACCES}
-	})
+	}, Source{})
 	for addr, own := range map[string]bool{"127.0.0.1:80": true, "[::1]:80": false, "[fe80::1%no-such-link]:80": true} {
 		_, err = prohibited(t.Context(), "tcp", addr)
 		require.Equal(t, own, ownFault(err), "%s: %v", addr, err)
@@ -400,6 +400,10 @@ func TestWhoseFaultAFailureIs(t *testing.T) {
 		{"no route here", &ownError{"no route", syscall.ENETUNREACH}, true},
 		{"no file descriptor left", syscall.EMFILE, true},
 		{"the source address is not ours", syscall.EADDRNOTAVAIL, true},
+		{"no UDP port is left to connect from", syscall.EAGAIN, true},
+		{"no port is left to bind", syscall.EADDRINUSE, true},
+		{"our routing table drops it", syscall.EINVAL, true},
+		{"our interface is down", syscall.ENETDOWN, true},
 		{"our own firewall", syscall.EPERM, true},
 		{"our own policy", &DeniedError{Why: "x"}, true},
 		{"timeout", context.DeadlineExceeded, false},

@@ -95,7 +95,7 @@ func New(cfg Config) *Prober {
 		log:     cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)),
 		metrics: newMetrics(cfg.Registerer),
 		runner: runner{
-			dial:      telling(wrap(NewDialer(&cfg.Policy, cfg.Source))),
+			dial:      telling(wrap(NewDialer(&cfg.Policy, cfg.Source)), cfg.Source),
 			userAgent: "quorate/" + cmp.Or(cfg.Version, "dev"),
 			authority: authorities{secret: cfg.Secret},
 		},

@@ -32,7 +32,7 @@ func TestRealNetwork(t *testing.T) {
 		require.NotEqual(t, "true", os.Getenv("CI"), "it takes root")
 		t.Skip("it takes root")
 	}
-	for _, name := range []string{"TestInsidePing", "TestInsideFirewall", "TestInsideSource"} {
+	for _, name := range []string{"TestInsidePing", "TestInsideFirewall", "TestInsideSource", "TestInsideSourceRoute", "TestInsideExhausted"} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.Command(os.Args[0], "-test.run=^"+name+"$", "-test.v")
 			cmd.Env = append(os.Environ(), insideEnv+"=1")
@@ -170,12 +170,58 @@ func TestInsideFirewall(t *testing.T) {
 	command(t, "ip route add prohibit 198.51.100.0/24")
 	command(t, "ip -6 route add prohibit 2001:db8:7::/64")
 	command(t, "ip -6 route add unreachable 2001:db8:8::/64")
-	for _, addr := range []string{"198.51.100.1", "2001:db8:7::1", "203.0.113.1", "2001:db8:1::1"} {
+	command(t, "ip route add unreachable 198.18.1.0/24")
+	command(t, "ip route add blackhole 198.18.2.0/24")
+	command(t, "ip -6 route add blackhole 2001:db8:9::/64")
+	for _, addr := range []string{
+		"198.51.100.1", "2001:db8:7::1", "203.0.113.1", "2001:db8:1::1",
+		"198.18.1.1", "2001:db8:8::1", "198.18.2.1", "2001:db8:9::1",
+	} {
 		for _, check := range []Check{tcp, dns} {
 			o := measured(t, p, check, addr)
 			require.True(t, o.unmeasured, "%s: %s: %s", addr, o.Reason, o.Detail)
 		}
 	}
+}
+
+// A rule may leave the source address without a route while others have one.
+func TestInsideSourceRoute(t *testing.T) {
+	inside(t)
+	command(t, "ip addr add 10.99.0.9/24 dev d0")
+	command(t, "ip route add default via 10.99.0.2")
+	command(t, "ip rule add from 10.99.0.9 lookup 99")
+	require.NoError(t, os.WriteFile("/proc/sys/net/ipv4/ping_group_range", []byte("0 2147483647"), 0o644))
+	command(t, "ip route add unreachable default table 99")
+	p := anywhere(Source{IPv4: netip.MustParseAddr("10.99.0.9")})
+	for _, check := range []Check{{TCP: &TCPCheck{Port: 80}}, {DNS: &DNSCheck{Port: 53, Name: "a.example.", Type: "A"}}, ping(1, 0)} {
+		o := measured(t, p, check, "198.51.100.1")
+		require.True(t, o.unmeasured, "%s: %s", o.Reason, o.Detail)
+	}
+}
+
+// What this node has run out of is no fault of the endpoint's, nor is a source
+// address that leads nowhere.
+func TestInsideExhausted(t *testing.T) {
+	inside(t)
+	require.NoError(t, os.WriteFile("/proc/sys/net/ipv4/ip_local_port_range", []byte("40000 40009"), 0o644))
+	for _, source := range []Source{{}, {IPv4: netip.MustParseAddr("10.99.0.1")}} {
+		dial := NewDialer(&AddressPolicy{Allow: prefixes("10.0.0.0/8")}, source)
+		var held []net.Conn
+		for range 10 {
+			conn, err := dial(t.Context(), "udp", "10.99.0.2:53")
+			require.NoError(t, err)
+			held = append(held, conn)
+		}
+		o := measured(t, anywhere(source), Check{DNS: &DNSCheck{Port: 53, Name: "a.example.", Type: "A"}}, "10.99.0.2")
+		require.True(t, o.unmeasured, "%v: %s: %s", source, o.Reason, o.Detail)
+		require.Equal(t, ReasonOther, o.Reason)
+		for _, conn := range held {
+			require.NoError(t, conn.Close())
+		}
+	}
+	command(t, "ip route add default via 10.99.0.2")
+	o := measured(t, anywhere(Source{IPv4: netip.MustParseAddr("127.0.0.1")}), Check{TCP: &TCPCheck{Port: 80}}, "198.51.100.1")
+	require.True(t, o.unmeasured, "a loopback source: %s", o.Detail)
 }
 
 // Every protocol leaves from the source address.
