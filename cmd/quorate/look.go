@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"github.com/quorate/quorate/api/apitype"
 	"github.com/quorate/quorate/api/client"
 	"github.com/quorate/quorate/probe"
+	"github.com/quorate/quorate/statestore"
 )
 
 // lookCommands read and change nothing.
@@ -164,7 +167,8 @@ func (c *cli) clustersCommand() *cobra.Command {
 				return show(c, env, func(w io.Writer, items []apitype.Cluster) {
 					for _, cl := range items {
 						clustersTable(w, []apitype.ClusterSummary{cl.ClusterSummary})
-						fmt.Fprintf(w, "services  %s\n", orDash(strings.Join(cl.Services, ", ")))
+						fmt.Fprintf(w, "services   %s\n", orDash(strings.Join(cl.Services, ", ")))
+						placeLines(w, cl)
 						if len(cl.Targets) > 0 {
 							votesTable(w, cl.Targets)
 						}
@@ -178,6 +182,39 @@ func (c *cli) clustersCommand() *cobra.Command {
 			return show(c, env, clustersTable)
 		},
 	}
+}
+
+// placeLines says what answers and selectors take of a cluster, where it has that.
+func placeLines(w io.Writer, cl apitype.Cluster) {
+	text, err := json.Marshal(cl.Definition)
+	if err != nil {
+		return // it came as JSON
+	}
+	var is statestore.Cluster
+	if json.Unmarshal(text, &is) != nil {
+		return // of another version; -o json has it
+	}
+	line := func(name string, all []string) {
+		if len(all) > 0 {
+			fmt.Fprintf(w, "%-10s %s\n", name, strings.Join(all, ", "))
+		}
+	}
+	var addresses, networks, labels []string
+	for _, a := range is.Endpoints() {
+		addresses = append(addresses, a.String())
+	}
+	for _, p := range is.CIDRs {
+		networks = append(networks, p.String())
+	}
+	for _, key := range slices.Sorted(maps.Keys(is.Labels)) {
+		labels = append(labels, key+"="+is.Labels[key])
+	}
+	if is.Hostname != "" {
+		fmt.Fprintf(w, "%-10s %s\n", "hostname", is.Hostname)
+	}
+	line("addresses", addresses)
+	line("networks", networks)
+	line("labels", labels)
 }
 
 func clustersTable(w io.Writer, clusters []apitype.ClusterSummary) {

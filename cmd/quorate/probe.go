@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -73,13 +74,13 @@ func probeTable(w io.Writer, reports []apitype.ProbeReport) {
 				if !p.OK {
 					mark = "BAD"
 				}
-				fmt.Fprintf(w, "  %-11s %-4s %9s  %s\n", p.Phase, mark, tookSeconds(p.TookSeconds), p.Text)
+				fmt.Fprintf(w, "  %-11s %-4s %9s  %s\n", p.Phase, mark, tookSeconds(p.TookSeconds), inWords(p.Text))
 				if p.Text == why {
 					why = "" // said
 				}
 			}
 			if why != "" {
-				fmt.Fprintf(w, "  why         %s\n", why)
+				fmt.Fprintf(w, "  why         %s\n", inWords(why))
 			}
 			if !run.CertExpires.IsZero() {
 				fmt.Fprintf(w, "  certificate ends %s, in %s\n", stamp(run.CertExpires), days(time.Until(run.CertExpires)))
@@ -93,6 +94,11 @@ func probeTable(w io.Writer, reports []apitype.ProbeReport) {
 			fmt.Fprintf(w, "%s votes %s on %s\n", r.Node, text, v.Endpoint)
 		}
 	}
+}
+
+// inWords says for people what Go says of a check that ran out of time.
+func inWords(text string) string {
+	return strings.ReplaceAll(text, "context deadline exceeded", "no answer within the timeout")
 }
 
 func tookSeconds(s float64) string { return seconds(s).Round(10 * time.Microsecond).String() }
