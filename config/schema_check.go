@@ -81,7 +81,7 @@ func request(defaultPort string, secure bool) *schema {
 		key("path", "Path and query.", urlPath().dflt("/")),
 		key("host", host, hostPattern()),
 		key("headers", "Headers sent.", mapOf(headerName(), headerValue())),
-		key("reuse", "Keep the connection between probes.", boolean().dflt("false")),
+		key("reuse", "Keep the connection between probes, for a minute at most.", boolean().dflt("false")),
 		key("expect", "What makes a response good.", object(
 			key("status", "Statuses and ranges.", listOf(statusRange()).min(1).dflt("200-299")),
 			key("body_regex", "What the first 64KiB of the body must match.", regex()),

@@ -33,7 +33,13 @@ type stream struct {
 	conn   io.ReadWriter // with TLS, if any
 	h2     *h2Conn       // nil: HTTP/1
 	expiry time.Time
+	opened time.Time
 }
+
+// keptFor is how long a connection is kept. Without a bound it would go on saying that
+// all is well while nobody new gets in, or gets another certificate: this is how
+// late such a check may be. One in six starts at the default interval connects anew.
+const keptFor = time.Minute
 
 // errStale says that a kept connection turned out to be gone.
 var errStale = errors.New("the kept connection is gone")
@@ -59,17 +65,21 @@ func (c *httpChecker) run(ctx context.Context, rec *recorder) (seen, error) {
 	start := time.Now()
 	if s := c.kept; s != nil {
 		c.kept = nil
-		s.begin(ctx)
-		err := c.exchange(ctx, s, true, start, rec)
-		if !errors.Is(err, errStale) || ctx.Err() != nil {
-			return seen{expiry: s.expiry}, err
+		if start.Sub(s.opened) >= keptFor {
+			s.drop()
+		} else {
+			s.begin(ctx)
+			err := c.exchange(ctx, s, true, start, rec)
+			if !errors.Is(err, errStale) || ctx.Err() != nil {
+				return seen{expiry: s.expiry}, err
+			}
 		}
 	}
 	l, rtt, err := c.r.connect(ctx, rec, "tcp", c.addr)
 	if err != nil {
 		return seen{}, err
 	}
-	s := &stream{link: l, conn: l}
+	s := &stream{link: l, conn: l, opened: start}
 	if c.tls != nil {
 		var t *tls.Conn
 		if t, s.expiry, err = c.tls.handshake(ctx, l, rec); err != nil {

@@ -14,8 +14,10 @@ import (
 	"net/netip"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -136,6 +138,44 @@ func TestAnIdleTimeoutIsNoFailure(t *testing.T) {
 		require.NotNil(t, c.(*httpChecker).kept)
 	}
 	require.Equal(t, 2, dials)
+}
+
+// A connection that is kept for ever would go on saying that all is well while nobody
+// new gets in, or is shown a certificate that has run out.
+func TestAKeptConnectionIsNotKeptForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		open := true
+		p := New(Config{WrapDial: func(DialFunc) DialFunc {
+			return func(context.Context, string, string) (net.Conn, error) {
+				if !open {
+					return nil, syscall.ECONNREFUSED
+				}
+				here, there := net.Pipe()
+				go func() {
+					in := bufio.NewReader(there)
+					for {
+						if _, err := http.ReadRequest(in); err != nil {
+							return
+						}
+						_, _ = io.WriteString(there, okReply)
+					}
+				}()
+				return here, nil
+			}
+		}})
+		check := httpCheck(80, func(h *HTTPCheck) { h.Reuse = true })
+		c, err := p.newChecker(check, loopback)
+		require.NoError(t, err)
+		defer c.close()
+		for range 3 {
+			require.True(t, measure(t.Context(), c, &check, nil).OK)
+			time.Sleep(10 * time.Second)
+		}
+		open = false // to new connections; the one that is there goes on
+		require.True(t, measure(t.Context(), c, &check, nil).OK)
+		time.Sleep(time.Minute)
+		require.Equal(t, ReasonRefused, measure(t.Context(), c, &check, nil).Reason)
+	})
 }
 
 // A new connection that ends without a response is the server's doing.
