@@ -97,7 +97,7 @@ func (p *pool) pick(pl *plan, q *Query) (*RRset, []string) {
 // from what is left where that client spills over, and then more in the order of the
 // ranks. The last one left takes whoever comes.
 func (p *pool) walk(pl *plan, draw, key uint64, out []int) []int {
-	var gone set
+	var gone pickSet
 	var room [8]int
 	late := room[:0]
 	ranks := pl.first
@@ -125,7 +125,7 @@ func (p *pool) walk(pl *plan, draw, key uint64, out []int) []int {
 }
 
 // done reports whether nothing of the ranks is left.
-func done(ranks []rank, gone *set) bool {
+func done(ranks []rank, gone *pickSet) bool {
 	for _, r := range ranks {
 		for _, i := range r.picks {
 			if !gone.has(i) {
@@ -138,7 +138,7 @@ func done(ranks []rank, gone *set) bool {
 
 // next chooses among what is left of the first rank that has something left; -1 when
 // none has.
-func (p *pool) next(ranks []rank, gone *set, draw, key uint64) int {
+func (p *pool) next(ranks []rank, gone *pickSet, draw, key uint64) int {
 	for k := range ranks {
 		r := &ranks[k]
 		if gone.empty() && !p.sticky {
@@ -163,7 +163,7 @@ func (p *pool) next(ranks []rank, gone *set, draw, key uint64) int {
 }
 
 // drawnTo returns the pick that a network's hash is drawn to.
-func (p *pool) drawnTo(r *rank, gone *set, equal bool, key uint64) int {
+func (p *pool) drawnTo(r *rank, gone *pickSet, equal bool, key uint64) int {
 	best, high := -1, score{0, 1}
 	for _, i := range r.picks {
 		w := uint64(p.picks[i].weight)
@@ -181,7 +181,7 @@ func (p *pool) drawnTo(r *rank, gone *set, equal bool, key uint64) int {
 }
 
 // drawnFrom draws by weight among those that are left.
-func (p *pool) drawnFrom(r *rank, gone *set, total, draw uint64) int {
+func (p *pool) drawnFrom(r *rank, gone *pickSet, total, draw uint64) int {
 	equal := total == 0
 	if equal {
 		for _, i := range r.picks {
@@ -217,7 +217,7 @@ func (p *pool) spills(i int, draw, key uint64) bool {
 	if p.sticky {
 		draw = mix(^key ^ pk.seed)
 	}
-	at, _ := bits.Mul64(draw, 100)
+	at, _ := bits.Mul64(draw, statestore.AllSpill)
 	return at < uint64(pk.spill)
 }
 
@@ -238,13 +238,13 @@ func mix(x uint64) uint64 {
 	return x ^ (x >> 31)
 }
 
-// set is some of the picks. That of the first 64 needs no memory of its own.
-type set struct {
+// pickSet is some of a pool's picks. That of the first 64 needs no memory of its own.
+type pickSet struct {
 	low  uint64
 	high []int
 }
 
-func (s *set) add(i int) {
+func (s *pickSet) add(i int) {
 	if i < 64 {
 		s.low |= 1 << i
 	} else {
@@ -252,14 +252,14 @@ func (s *set) add(i int) {
 	}
 }
 
-func (s *set) has(i int) bool {
+func (s *pickSet) has(i int) bool {
 	if i < 64 {
 		return s.low&(1<<i) != 0
 	}
 	return slices.Contains(s.high, i)
 }
 
-func (s *set) empty() bool { return s.low == 0 && len(s.high) == 0 }
+func (s *pickSet) empty() bool { return s.low == 0 && len(s.high) == 0 }
 
 // union takes the addresses of several picks in turn, so that the limit leaves each
 // cluster its part. The least of their TTLs counts.

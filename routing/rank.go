@@ -8,8 +8,8 @@ import (
 	"github.com/quorate/quorate/statestore"
 )
 
-// shared prepares the answers of a stateless service.
-func (m *maker) shared(typ uint16, from statestore.Pool) pool {
+// sharedPool prepares the answers of a stateless service.
+func (m *maker) sharedPool(typ uint16, from statestore.Pool) pool {
 	p := pool{typ: typ, clusters: max(1, m.spec.Answer.Clusters), limit: m.spec.Answer.Addresses}
 	all := m.offers(typ)
 	p.family = len(all) > 0

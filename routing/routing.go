@@ -2,8 +2,10 @@
 // that picks an answer.
 //
 // Compile makes an immutable Table of a statestore.State; Select answers a Query
-// from it. Select is total: every name, type and client gets an answer or a
-// stated refusal, and the Trace it returns says why, so that `explain` and the
+// from it. Where a client is comes from the clusters' CIDRs and the node's GeoIP file;
+// that, the policy, affinity and round trips give each cluster in rotation one rank,
+// and the lowest answers. Select is total: every name, type and client gets an answer
+// or a stated refusal, and the Trace it returns says why, so that `explain` and the
 // DNS server cannot disagree. The package is pure: it reads no clock, draws no
 // random number (the caller hands in Query.Draw) and does no I/O.
 package routing
@@ -161,7 +163,7 @@ type Table struct {
 	Zones []*Zone // sorted by name
 
 	layout   *layout
-	services services          // by service number of the layout
+	services serviceBlocks     // by service number of the layout
 	clients  *clients          // who is where
 	views    map[string]*view  // by what they are made from
 	records  []int             // of services, by zone

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/quorate/quorate/statestore"
 )
 
 // SampleClient stands for many clients: those of a region, or of a cluster's CIDR.
@@ -133,7 +135,7 @@ func (s *counting) count(ranks []rank, gone, late, named []int, part float64) {
 func (s *counting) drawn(i int, ranks []rank, gone, late, named []int, part float64) {
 	spill := 0.0
 	if rest, _ := s.left(s.plan.then, gone); len(named) == 0 && len(rest) > 0 {
-		spill = float64(max(0, s.pool.picks[i].spill)) / 100
+		spill = float64(max(0, s.pool.picks[i].spill)) / statestore.AllSpill
 	}
 	if spill > 0 {
 		s.count(s.plan.then, gone, append(late[:len(late):len(late)], i), named, part*spill)

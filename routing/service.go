@@ -62,7 +62,7 @@ func (m *maker) pool(typ uint16, from statestore.Pool) pool {
 	if m.service.side != nil {
 		return m.ownedPool(typ, from)
 	}
-	return m.shared(typ, from)
+	return m.sharedPool(typ, from)
 }
 
 // ttl is that of answers that name a cluster; "" is none.

@@ -109,7 +109,7 @@ func (t *Table) makeServices(prev *Table) {
 	if prev != nil && prev.clients == t.clients {
 		vr.before = prev.views
 	}
-	t.services, t.records = makeServices(len(t.layout.services)), make([]int, len(t.layout.zones))
+	t.services, t.records = makeBlocks(len(t.layout.services)), make([]int, len(t.layout.zones))
 	for i, name := range t.layout.services {
 		s := t.makeService(name, vr.of(name))
 		if prev != nil {

@@ -129,7 +129,7 @@ func (t Trace) special() bool {
 	spec := t.table.state.Spec.Services[t.service.name]
 	spill := slices.ContainsFunc(t.pool.picks, func(p pick) bool { return p.spill > 0 })
 	reordered := t.plan.out && spec.Policy.Spillover != nil && len(spec.Policy.Spillover.Order) > 0
-	return divides(spec) || t.pool.sticky || spill || reordered
+	return spec.ByClient() || t.pool.sticky || spill || reordered
 }
 
 func (t Trace) group() *group {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quorate/quorate/routing/geo"
 	"github.com/quorate/quorate/statestore"
 )
 
@@ -97,8 +98,8 @@ func (vr *viewer) key(name string) string {
 
 func (vr *viewer) make(name string) *view {
 	s := vr.spec.Services[name]
-	v := &view{candidates: ordered(vr.spec, name)}
-	if !divides(s) {
+	v := &view{candidates: vr.spec.Ordered(name)}
+	if !s.ByClient() {
 		v.list = []group{vr.group(s, v.candidates, 0)}
 		return v
 	}
@@ -119,20 +120,6 @@ func (vr *viewer) make(name string) *view {
 		v.groups = nil
 	}
 	return v
-}
-
-// divides reports whether a service may answer clients by where they are.
-func divides(s *statestore.Service) bool {
-	return s.Stateful == nil && (s.Policy.Type == statestore.Geo || s.Policy.Type == statestore.Latency ||
-		s.Policy.Affinity != statestore.NoAffinity || len(s.Residency) > 0)
-}
-
-// ordered returns the candidates in the order of failover, others by name.
-func ordered(sp *statestore.Spec, name string) []string {
-	order := sp.Services[name].Policy.Order
-	names := sp.Candidates(name)
-	slices.SortStableFunc(names, func(a, b string) int { return place(order, a) - place(order, b) })
-	return names
 }
 
 // place is the position in an order; what is not in it comes after all that is.
@@ -220,7 +207,7 @@ func (vr *viewer) geoRank(m map[string][]string, c class, region string) int64 {
 	for _, place := range m[region] {
 		switch {
 		case !c.in(place):
-		case isContinent(place):
+		case geo.IsContinent(place):
 			rank = min(rank, ofContinent)
 		default:
 			rank = ofCountry

@@ -43,7 +43,9 @@ func validCountry(code string) bool {
 
 func letter(c byte) bool { return c >= 'A' && c <= 'Z' }
 
-func validContinent(code string) bool {
+// IsContinent reports whether a code is a continent's. AF, AS, NA and SA are countries
+// too: where either may stand, they are read as continents.
+func IsContinent(code string) bool {
 	switch code {
 	case "AF", "AN", "AS", "EU", "NA", "OC", "SA":
 		return true

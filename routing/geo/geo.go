@@ -193,10 +193,10 @@ func (p Place) tidied() Place {
 	if continents[p.Country] == "" && !validCountry(p.Country) {
 		p.Country = ""
 	}
-	if c := continents[p.Country]; c != "" && !validContinent(p.Continent) {
+	if c := continents[p.Country]; c != "" && !IsContinent(p.Continent) {
 		p.Continent = c
 	}
-	if !validContinent(p.Continent) {
+	if !IsContinent(p.Continent) {
 		p.Continent = ""
 	}
 	if !p.Located || !within(p.Latitude, 90) || !within(p.Longitude, 180) {

@@ -7,9 +7,9 @@ import (
 	"github.com/quorate/quorate/statestore"
 )
 
-// services are a table's, by number. One that changes costs a copy of its block and
-// not of all: tables share the others.
-type services struct {
+// serviceBlocks are a table's services, by number. One that changes costs a copy of its
+// block and not of all: tables share the others.
+type serviceBlocks struct {
 	blocks [][]entry
 	ours   []bool // blocks that no other table shares
 }
@@ -25,8 +25,8 @@ const (
 	blockSize = 1 << blockBits
 )
 
-func makeServices(n int) services {
-	s := services{}
+func makeBlocks(n int) serviceBlocks {
+	s := serviceBlocks{}
 	for ; n > 0; n -= blockSize {
 		s.blocks, s.ours = append(s.blocks, make([]entry, min(n, blockSize))), append(s.ours, true)
 	}
@@ -34,15 +34,15 @@ func makeServices(n int) services {
 }
 
 // share returns services that may be set without changing s.
-func (s services) share() services {
-	return services{blocks: slices.Clone(s.blocks), ours: make([]bool, len(s.blocks))}
+func (s serviceBlocks) share() serviceBlocks {
+	return serviceBlocks{blocks: slices.Clone(s.blocks), ours: make([]bool, len(s.blocks))}
 }
 
-func (s services) entry(i int) *entry { return &s.blocks[i>>blockBits][i&(blockSize-1)] }
+func (s serviceBlocks) entry(i int) *entry { return &s.blocks[i>>blockBits][i&(blockSize-1)] }
 
-func (s services) at(i int) *service { return s.entry(i).service }
+func (s serviceBlocks) at(i int) *service { return s.entry(i).service }
 
-func (s services) set(i int, e entry) {
+func (s serviceBlocks) set(i int, e entry) {
 	b := i >> blockBits
 	if !s.ours[b] {
 		s.blocks[b], s.ours[b] = slices.Clone(s.blocks[b]), true
@@ -51,7 +51,7 @@ func (s services) set(i int, e entry) {
 }
 
 // all yields the services in the order of their numbers.
-func (s services) all() iter.Seq2[int, *service] {
+func (s serviceBlocks) all() iter.Seq2[int, *service] {
 	return func(yield func(int, *service) bool) {
 		for b, block := range s.blocks {
 			for k := range block {
