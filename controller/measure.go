@@ -173,13 +173,19 @@ func (c *Controller) judgeMeasured(ctx context.Context, t *tenure, back map[stri
 		return next
 	}
 	var plan []policy.Proposal
-	for _, p := range policy.Measured(c.cfg.Store.State(), ms, listening) {
+	st := c.cfg.Store.State()
+	t.spaced.forget(c.cfg.Clock())
+	for _, p := range policy.Measured(st, ms, listening) {
 		if _, is := p.Command.(statestore.MeasureLatency); is {
 			if since := c.cfg.Clock() - t.ranked; since < policy.LatencyEvery {
 				next = min(next, policy.LatencyEvery-since)
 				continue
 			}
 			t.ranked = c.cfg.Clock()
+		}
+		if wait := t.spaced.wait(st, p, c.cfg.Clock()); wait > 0 {
+			next = min(next, wait)
+			continue
 		}
 		plan = append(plan, p)
 	}

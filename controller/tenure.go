@@ -19,9 +19,11 @@ type tenure struct {
 	plan  chan struct{} // holds one: something to decide
 
 	// arrived holds one: something was measured that the deciding loop looks at as soon
-	// as it may. ranked is the loop's own: when round trips were last committed.
+	// as it may. ranked and spaced are the loop's own: when round trips were last
+	// committed, and how soon others may be.
 	arrived chan struct{}
 	ranked  time.Duration
+	spaced  spacing
 
 	mu      sync.Mutex
 	ended   bool
@@ -55,7 +57,7 @@ type pending struct {
 func newTenure(term uint64, lease time.Duration, clock func() time.Duration, firstNonce uint64) *tenure {
 	t := &tenure{
 		term: term, lease: lease, clock: clock, nonce: firstNonce,
-		wake: make(chan struct{}, 1), plan: make(chan struct{}, 1), arrived: make(chan struct{}, 1), ranked: clock(),
+		wake: make(chan struct{}, 1), plan: make(chan struct{}, 1), arrived: make(chan struct{}, 1), ranked: clock(), spaced: spacing{},
 		looked: clock(), down: map[string]time.Duration{}, spoke: map[health.ObserverID]time.Duration{}, acks: map[string]map[string]uint64{},
 		said: map[health.ObserverID]measured{}, listens: clock(),
 	}
