@@ -1,6 +1,7 @@
 // Package controller is the leader's loop: it keeps the leases of observers,
-// stores their votes in batches, measures waits, hears which nodes have stopped
-// answering with the source of a cutover, and commits what policy concludes.
+// stores their votes in batches, hears what they measure, measures waits, hears which
+// nodes have stopped answering with the source of a cutover, and commits what policy
+// concludes.
 //
 // It runs only on a leader that has passed a barrier, and every round starts from
 // a fresh read of the state, so that a missed signal costs time and never a wrong

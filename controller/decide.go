@@ -57,7 +57,7 @@ func (t *tenure) rest(ctx context.Context, changed <-chan struct{}, d time.Durat
 	for {
 		select {
 		case <-t.arrived:
-			timer.Reset(min(t.untilJudged(), max(over-t.clock(), 0)))
+			timer.Reset(min(t.untilConcluded(), max(over-t.clock(), 0)))
 			continue
 		case <-ctx.Done():
 		case <-changed:
@@ -78,7 +78,7 @@ func (c *Controller) round(ctx context.Context, t *tenure, back backOff) time.Du
 		return 0
 	}
 	// From a fresh read: what was just committed is part of what it stands on.
-	return min(next, c.judgeMeasured(ctx, t, back.measured))
+	return min(next, c.commitMeasured(ctx, t, back.measured))
 }
 
 // commitAll commits the conclusions that do not wait for another try, and returns how

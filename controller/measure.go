@@ -24,9 +24,9 @@ const (
 	// changed are looked at sooner: clients may be waiting for them.
 	measuredEvery = time.Second
 
-	// maxResolved bounds the addresses one observer may name for a cluster. It is
-	// above what a cluster may have (16 a family), so that agreement decides.
-	maxResolved = 64
+	// maxNamed bounds the addresses one observer may name for a cluster. It is above
+	// what a cluster may have in both families, so that agreement decides.
+	maxNamed = 4 * statestore.MaxResolved
 )
 
 // Measurement is what an observer measured lately, all of it: what it leaves out it
@@ -64,7 +64,7 @@ func (c *Controller) Measure(_ context.Context, from string, m Measurement) erro
 }
 
 // known keeps of m what the spec asks observers to measure, in the shape that policy
-// takes: no node can make the leader hold, or judge, what nobody configured.
+// takes: no node can make the leader hold, or conclude from, what nobody configured.
 func known(st *statestore.State, from health.ObserverID, m Measurement) policy.Measurement {
 	out := policy.Measurement{
 		Observer: from,
@@ -88,7 +88,7 @@ func known(st *statestore.State, from health.ObserverID, m Measurement) policy.M
 	return out
 }
 
-// distinct returns the valid addresses once each, sorted, and no more than maxResolved.
+// distinct returns the valid addresses once each, sorted, and no more than maxNamed.
 func distinct(addrs []netip.Addr) []netip.Addr {
 	var out []netip.Addr
 	for _, a := range addrs {
@@ -98,7 +98,7 @@ func distinct(addrs []netip.Addr) []netip.Addr {
 	}
 	slices.SortFunc(out, netip.Addr.Compare)
 	out = slices.Compact(out)
-	return slices.Clip(out[:min(len(out), maxResolved)])
+	return slices.Clip(out[:min(len(out), maxNamed)])
 }
 
 // measured is what one observer said, and when on the leader's clock.
@@ -121,39 +121,39 @@ func (t *tenure) measure(m policy.Measurement) bool {
 		return a.Hostname == b.Hostname && slices.Equal(a.Addrs, b.Addrs)
 	})
 	t.moved = t.moved || moved
-	t.unjudged = t.unjudged || moved || !maps.Equal(was.Capacity, m.Capacity)
-	return t.unjudged
+	t.unconcluded = t.unconcluded || moved || !maps.Equal(was.Capacity, m.Capacity)
+	return t.unconcluded
 }
 
-// untilJudged is how long until what observers measured may be looked at again.
-func (t *tenure) untilJudged() time.Duration {
+// untilConcluded is how long until what observers measured may be looked at again.
+func (t *tenure) untilConcluded() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.untilJudgedLocked(t.clock())
+	return t.untilConcludedLocked(t.clock())
 }
 
-func (t *tenure) untilJudgedLocked(now time.Duration) time.Duration {
+func (t *tenure) untilConcludedLocked(now time.Duration) time.Duration {
 	every := measuredEvery
 	if t.moved {
 		every = batchWindow // all observers see the same change
 	}
-	return max(every-(now-t.judged), 0)
+	return max(every-(now-t.concluded), 0)
 }
 
-// judge returns what observers measured lately, by name, and for how long this leader
+// conclude returns what observers measured lately, by name, and for how long this leader
 // has listened; ok is false when it is too soon to look again, and wait then says for
 // how long the loop may sleep. Who has been quiet for too long is forgotten.
-func (t *tenure) judge() (ms []policy.Measurement, listening, wait time.Duration, ok bool) {
+func (t *tenure) conclude() (ms []policy.Measurement, listening, wait time.Duration, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.clock()
-	if wait := t.untilJudgedLocked(now); wait > 0 {
-		if !t.unjudged {
+	if wait := t.untilConcludedLocked(now); wait > 0 {
+		if !t.unconcluded {
 			wait = replan
 		}
 		return nil, 0, wait, false
 	}
-	t.judged, t.moved, t.unjudged = now, false, false
+	t.concluded, t.moved, t.unconcluded = now, false, false
 	for id, m := range t.said {
 		if now-m.at > measuredFor {
 			delete(t.said, id)
@@ -165,10 +165,10 @@ func (t *tenure) judge() (ms []policy.Measurement, listening, wait time.Duration
 	return ms, now - t.listens, replan, true
 }
 
-// judgeMeasured commits what follows from what observers measured and returns how
+// commitMeasured commits what follows from what observers measured and returns how
 // long the loop may sleep at most.
-func (c *Controller) judgeMeasured(ctx context.Context, t *tenure, back map[string]held) time.Duration {
-	ms, listening, next, ok := t.judge()
+func (c *Controller) commitMeasured(ctx context.Context, t *tenure, back map[string]held) time.Duration {
+	ms, listening, next, ok := t.conclude()
 	if !ok {
 		return next
 	}

@@ -292,14 +292,14 @@ func TestWhatObserversMeasuredIsLookedAtOnceASecond(t *testing.T) {
 		now = time.Hour
 		tn := newTenure(1, leaseLAN, clock, 1)
 		require.True(t, say(tn, 1))
-		_, _, _, ok := tn.judge()
+		_, _, _, ok := tn.conclude()
 		require.True(t, ok)
 		require.False(t, say(tn, 1), "the same again is no news")
 		looks := 0
 		for i := range 100 {
 			tick(100 * time.Millisecond)
 			say(tn, float64(i+2))
-			if _, _, _, ok := tn.judge(); ok {
+			if _, _, _, ok := tn.conclude(); ok {
 				looks++
 			}
 		}
@@ -309,14 +309,14 @@ func TestWhatObserversMeasuredIsLookedAtOnceASecond(t *testing.T) {
 		now = time.Hour
 		tn := newTenure(1, leaseLAN, clock, 1)
 		say(tn, 1)
-		tn.judge()
+		tn.conclude()
 		tick(batchWindow)
 		say(tn, 2)
-		_, _, wait, ok := tn.judge()
+		_, _, wait, ok := tn.conclude()
 		require.False(t, ok)
 		require.Equal(t, measuredEvery-batchWindow, wait)
 		say(tn, 2, netip.MustParseAddr("192.0.2.20"))
-		ms, _, _, ok := tn.judge()
+		ms, _, _, ok := tn.conclude()
 		require.True(t, ok)
 		require.Len(t, ms, 1)
 	})
@@ -325,11 +325,11 @@ func TestWhatObserversMeasuredIsLookedAtOnceASecond(t *testing.T) {
 		tn := newTenure(1, leaseLAN, clock, 1)
 		say(tn, 1)
 		tick(measuredFor)
-		ms, listening, _, _ := tn.judge()
+		ms, listening, _, _ := tn.conclude()
 		require.Len(t, ms, 1)
 		require.Equal(t, measuredFor, listening)
 		tick(measuredEvery)
-		ms, _, _, ok := tn.judge()
+		ms, _, _, ok := tn.conclude()
 		require.True(t, ok)
 		require.Empty(t, ms)
 		require.Empty(t, tn.said)
@@ -359,7 +359,7 @@ func TestAMeasurementHoldsOnlyWhatTheSpecAsksFor(t *testing.T) {
 		many = append(many, many[0], netip.Addr{}, netip.AddrFrom16(many[1].As16()))
 		got := known(l.st(), "eu-1", Measurement{Resolved: map[string]Resolved{"us": {Hostname: "LB.us.example.net.", Addrs: many}}})
 		require.Equal(t, labHost, got.Resolved["us"].Hostname)
-		require.Equal(t, many[:maxResolved], got.Resolved["us"].Addrs)
+		require.Equal(t, many[:maxNamed], got.Resolved["us"].Addrs)
 	})
 }
 

@@ -1,8 +1,6 @@
 package controller
 
 import (
-	"context"
-	"log/slog"
 	"maps"
 	"slices"
 
@@ -75,7 +73,7 @@ func (c *Controller) tellDegraded(last, st *statestore.State, told map[health.Ta
 			continue
 		}
 		told[t] = why
-		c.log.Log(context.Background(), slog.LevelWarn, "target is degraded", keyIndex, st.Index, keyTarget, t.String(), keyReason, why)
+		c.log.Warn("target is degraded", keyIndex, st.Index, keyTarget, t.String(), keyReason, why)
 	}
 }
 

@@ -40,11 +40,11 @@ type tenure struct {
 	spoke  map[health.ObserverID]time.Duration // when each observer was heard last, fresh or not
 	acks   map[string]map[string]uint64        // epoch by member and cutover
 
-	said     map[health.ObserverID]measured
-	listens  time.Duration // since when, without a stall
-	judged   time.Duration // when that was looked at last
-	unjudged bool          // addresses or capacities changed since
-	moved    bool          // addresses did
+	said        map[health.ObserverID]measured
+	listens     time.Duration // since when, without a stall
+	concluded   time.Duration // when that was looked at last
+	unconcluded bool          // addresses or capacities changed since
+	moved       bool          // addresses did
 }
 
 // pending is a batch on its way into the log. done closes once err is set.
