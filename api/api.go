@@ -128,6 +128,10 @@ type Config struct {
 	// them is. Nil: none.
 	Backlog func() (waiting int, late time.Duration)
 
+	// MissingSecrets says which secrets that the spec names this node cannot resolve, and
+	// why. Nil: none.
+	MissingSecrets func() []string
+
 	// Call sends a small request to a node, which hands it to its Server.Peer.
 	// Nil: explain and probe are of this node only.
 	Call func(ctx context.Context, node, method string, body []byte) ([]byte, error)

@@ -146,6 +146,11 @@ func (s *Server) placementBanners(st *statestore.State, status apitype.Status, a
 	if text := geoDiffers(st, status); text != "" {
 		add("geo-differs", "", "%s", text)
 	}
+	if s.cfg.MissingSecrets != nil {
+		if missing := s.cfg.MissingSecrets(); len(missing) > 0 {
+			add("secret-unresolved", "members/"+s.cfg.Node, "%s cannot use what the spec names: %s", s.cfg.Node, strings.Join(missing, "; "))
+		}
+	}
 	if s.cfg.Backlog != nil {
 		if n, late := s.cfg.Backlog(); n > 0 && late >= lateChecks {
 			add("probe-backlog", "members/"+s.cfg.Node, "%s has %s waiting, the oldest for %s: see observer.max_concurrency", s.cfg.Node, count(n, "check"), late.Round(time.Second))

@@ -144,6 +144,17 @@ func TestABacklogOfChecksIsTold(t *testing.T) {
 	require.Empty(t, r.banners("viewer")["probe-backlog"])
 }
 
+// A check whose CA this node cannot read has no opinion here: people must see why, and
+// before the last node that can is lost.
+func TestSecretsThatThisNodeLacksAreTold(t *testing.T) {
+	var missing []string
+	r := newRig(t, func(c *Config) { c.MissingSecrets = func() []string { return missing } })
+	require.Empty(t, r.banners("viewer")["secret-unresolved"])
+	missing = []string{"secret bus-hmac: not in secrets of node.yaml", "secret door-ca: file /etc/ca is empty"}
+	require.Equal(t, "eu-1 cannot use what the spec names: secret bus-hmac: not in secrets of node.yaml; secret door-ca: file /etc/ca is empty\n",
+		r.banners("viewer")["secret-unresolved"])
+}
+
 func TestAFullClusterIsTold(t *testing.T) {
 	st := newRig(t).store.State()
 	notes := placementNotes(st, "web", statestore.Rotation{V4: statestore.Pool{Shares: []statestore.Share{

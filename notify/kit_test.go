@@ -294,7 +294,8 @@ func (b *bench) node(reg prometheus.Registerer) *Notifier {
 			}
 			return nil, fmt.Errorf("secret %s: not in secrets of node.yaml", name)
 		},
-		Log: slog.New(slog.NewTextHandler(b.log, nil)), Registerer: reg,
+		Named: func(sp *statestore.Spec) []string { return append(signing(sp), "door-ca") },
+		Log:   slog.New(slog.NewTextHandler(b.log, nil)), Registerer: reg,
 	})
 }
 

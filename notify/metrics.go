@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,6 +31,7 @@ var reasons = []string{reasonConnection, reasonTimeout, reasonRedirect, reasonSt
 type metrics struct {
 	store      Store
 	secret     func(name string) ([]byte, error)
+	named      func(sp *statestore.Spec) []string
 	sent       *prometheus.CounterVec
 	failures   *prometheus.CounterVec
 	latency    *prometheus.HistogramVec
@@ -41,7 +43,7 @@ type metrics struct {
 
 func newMetrics(cfg Config) *metrics {
 	m := &metrics{
-		store: cfg.Store, secret: cfg.Secret, known: map[string]bool{},
+		store: cfg.Store, secret: cfg.Secret, named: cfg.Named, known: map[string]bool{},
 		sent: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "quorate_notifications_total", Help: "Events that a receiver has taken.",
 		}, []string{"receiver", "type"}),
@@ -53,6 +55,9 @@ func newMetrics(cfg Config) *metrics {
 			Buckets: []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3600, 86400},
 		}, []string{"receiver"}),
 		unresolved: prometheus.NewDesc("quorate_secrets_unresolved", "1 for a secret that the spec names and this node cannot resolve.", []string{"secret"}, nil),
+	}
+	if m.named == nil {
+		m.named = signing
 	}
 	if cfg.Registerer != nil {
 		cfg.Registerer.MustRegister(m)
@@ -92,18 +97,25 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	m.sent.Collect(ch)
 	m.failures.Collect(ch)
 	m.latency.Collect(ch)
-	asked := map[string]bool{}
-	for _, r := range st.Spec.Notify.Receivers {
-		if r.Webhook == nil || r.Webhook.Sign == "" || asked[r.Webhook.Sign] {
-			continue
-		}
-		asked[r.Webhook.Sign] = true
+	for _, name := range m.named(st.Spec) {
 		value := 0.0
-		if _, err := m.secret(r.Webhook.Sign); err != nil {
+		if _, err := m.secret(name); err != nil {
 			value = 1
 		}
-		ch <- prometheus.MustNewConstMetric(m.unresolved, prometheus.GaugeValue, value, r.Webhook.Sign)
+		ch <- prometheus.MustNewConstMetric(m.unresolved, prometheus.GaugeValue, value, name)
 	}
+}
+
+// signing returns the secrets that receivers need.
+func signing(sp *statestore.Spec) []string {
+	var names []string
+	for _, r := range sp.Notify.Receivers {
+		if r.Webhook != nil && r.Webhook.Sign != "" {
+			names = append(names, r.Webhook.Sign)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // follow gives new receivers their series at zero and takes away those of removed

@@ -48,6 +48,10 @@ type Config struct {
 	// every request, so that a new value needs no reload.
 	Secret func(name string) ([]byte, error)
 
+	// Named returns the names of the secrets that this node needs for a spec, which are
+	// shown when they cannot be resolved; those of receivers are among them. Nil: those.
+	Named func(sp *statestore.Spec) []string
+
 	// Dial connects to "HOST:PORT". It must refuse the addresses that hooks may not
 	// reach after it has resolved the name: a net.Dialer whose Control is that of the
 	// observer's address policy does.

@@ -74,6 +74,7 @@ func TestWithoutItsSecretAReceiverIsNotTold(t *testing.T) {
 		missing := func() float64 { return b.metric(t, "quorate_secrets_unresolved", "secret", "bus-key") }
 		require.EqualValues(t, 1, missing(), "shown on a node that never led")
 		require.EqualValues(t, 0, b.metric(t, "quorate_secrets_unresolved", "secret", "chat-key"))
+		require.EqualValues(t, 1, b.metric(t, "quorate_secrets_unresolved", "secret", "door-ca"), "what checks need is shown too")
 		lead(t, b.n, func() {
 			id := b.event("cutover.proposed", "services/db")
 			b.event("cutover.proposed", "services/shop")

@@ -67,7 +67,7 @@ const BannerWaiting = "cutover-waiting"
 
 // Banner is one thing an operator must see.
 type Banner struct {
-	Code    string `json:"code"` // lone-observer, observer-silent, observer-unconfirmed, frozen, drained, override, degraded, unresolved, capacity-stale, geo-differs, probe-backlog, ns-changed, no-quorum, no-spec, out-of-consensus, unconfirmed, withheld, cutover-waiting
+	Code    string `json:"code"` // lone-observer, observer-silent, observer-unconfirmed, frozen, drained, override, degraded, unresolved, capacity-stale, geo-differs, secret-unresolved, probe-backlog, ns-changed, no-quorum, no-spec, out-of-consensus, unconfirmed, withheld, cutover-waiting
 	Subject string `json:"subject,omitempty"`
 	Text    string `json:"text"`
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorate/quorate/config"
+	"github.com/quorate/quorate/statestore"
 )
 
 // writeGeo writes a GeoIP file that has 198.51.100.0/24 in a country, built on a day
@@ -141,4 +142,19 @@ func TestAReloadTakesOverWhatARunningNodeCan(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, n.places.index.Load(), "no file, no places")
 	require.Empty(t, n.refused())
+}
+
+// What a check needs and this node lacks is told as what a receiver needs is.
+func TestTheSecretsThatANodeLacksAreNamed(t *testing.T) {
+	check := &statestore.Check{HTTPS: &statestore.HTTPCheck{Port: 443, TLS: &statestore.TLSCheck{Verify: true, CA: "door-ca"}}}
+	spec := &statestore.Spec{
+		Clusters: map[string]*statestore.Cluster{"eu": {Check: check}},
+		Notify:   statestore.Notify{Receivers: map[string]*statestore.Receiver{"bus": {Webhook: &statestore.Webhook{Sign: "bus-hmac"}}}},
+	}
+	n := &Node{view: newView(statestore.NewStore(), &statestore.State{Index: 1, Spec: spec})}
+	n.secrets.Store(&config.Secrets{})
+	require.Equal(t, []string{"secret bus-hmac: not in secrets of node.yaml", "secret door-ca: not in secrets of node.yaml"}, n.missingSecrets())
+	t.Setenv("QUORATE_TEST_CA", "PEM")
+	n.secrets.Store(&config.Secrets{"door-ca": {Env: "QUORATE_TEST_CA"}})
+	require.Equal(t, []string{"secret bus-hmac: not in secrets of node.yaml"}, n.missingSecrets())
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/api"
+	"github.com/quorate/quorate/config"
 	"github.com/quorate/quorate/consensus"
 	"github.com/quorate/quorate/notify"
 	"github.com/quorate/quorate/probe"
@@ -24,6 +25,7 @@ func (n *Node) newNotifier() *notify.Notifier {
 			return api.CloudEvent(n.view.State().Installation, n.cfg.Name, e)
 		},
 		Secret:     n.secret,
+		Named:      config.SecretNames,
 		Dial:       (&net.Dialer{Control: policy.Control}).DialContext,
 		Log:        n.log,
 		Registerer: n.registry,

@@ -250,6 +250,18 @@ func (n *Node) secret(name string) ([]byte, error) {
 	return value.Bytes(), err
 }
 
+// missingSecrets says which secrets of the spec this node cannot resolve, and why: its
+// checks that need one are unknown, and while it leads a receiver is not told.
+func (n *Node) missingSecrets() []string {
+	var missing []string
+	for _, name := range config.SecretNames(n.view.State().Spec) {
+		if _, err := n.secret(name); err != nil {
+			missing = append(missing, err.Error())
+		}
+	}
+	return missing
+}
+
 // needRestart names the keys of node.yaml that differ and that a running node cannot
 // take over, in the order of the file.
 func needRestart(old, now *config.Node) []string {
