@@ -32,11 +32,11 @@ func reach(before, after *routing.Table, shown func(service string) bool) apityp
 	services := slices.DeleteFunc(sortedKeys(old.Services), func(name string) bool { return !shown(name) })
 	clients := sampled(before, after, len(services))
 	out := apitype.ClientReach{Sampled: len(clients), Services: []apitype.ServiceReach{}}
-	pickedThen, pickedNow := picks(old), picks(next)
+	pickedThen, pickedNow := old.Picks(), next.Picks()
 	for _, name := range services {
 		asked := asking{name: askedOf(old, next, name), types: typesOf(endpoints(old, pickedThen(name)), endpoints(next, pickedNow(name)))}
 		was, is := old.Services[name], next.Services[name]
-		alike := !byClient(was) && (is == nil || !byClient(is))
+		alike := !was.ByClient() && !is.ByClient()
 		sr := apitype.ServiceReach{Service: name, Moves: []apitype.ClientMove{}}
 		var m apitype.ClientMove
 		var c change

@@ -94,13 +94,13 @@ func TestAPlanShowsWhatSelectorsPick(t *testing.T) {
 	spec.Services["all"] = new(*spec.Services["web"])
 	spec.Services["all"].Names, spec.Services["all"].Clusters = []string{"all"}, statestore.Selector{Exclude: []string{"dr"}}
 	require.Equal(t, []apitype.Match{
-		{Service: "all", Selector: "all clusters, without dr", Clusters: []string{"eu", "us"}},
-		{Service: "web", Selector: "region in (eu-west,us-east)", Clusters: []string{"eu", "us"}, Went: []string{"dr"}},
+		{Service: "all", Selector: "all clusters, exclude: [dr]", Clusters: []string{"eu", "us"}},
+		{Service: "web", Selector: `match: "region in (eu-west,us-east)"`, Clusters: []string{"eu", "us"}, Went: []string{"dr"}},
 	}, r.plan(spec).Matches)
 	spec = testSpec()
 	spec.Services["shop"].Clusters.Only = []string{"dr", "eu"}
 	require.Equal(t, []apitype.Match{
-		{Service: "shop", Selector: "only dr, eu", Clusters: []string{"dr", "eu"}, Came: []string{"dr"}, Went: []string{"us"}},
+		{Service: "shop", Selector: "only: [dr, eu]", Clusters: []string{"dr", "eu"}, Came: []string{"dr"}, Went: []string{"us"}},
 	}, r.plan(spec).Matches)
 }
 

@@ -198,13 +198,21 @@ func makePlan(st *statestore.State, spec *statestore.Spec, source string, warnin
 		},
 		Blockers: blockersView(found.Blockers),
 		Warnings: append(slices.Clone(orEmpty(warnings)), found.Warnings...),
-		Matches:  matches(st.Spec, spec),
+		Matches:  matchesView(policy.Matches(st.Spec, spec)),
 		Clients:  apitype.ClientReach{Services: []apitype.ServiceReach{}},
 	}
 	for _, ch := range diff.Changes {
 		p.Changes = append(p.Changes, apitype.Change{Op: ch.Op, Path: ch.Path, Old: ch.Old, New: ch.New})
 	}
 	return p
+}
+
+func matchesView(ms []policy.Match) []apitype.Match {
+	out := make([]apitype.Match, len(ms))
+	for i, m := range ms {
+		out[i] = apitype.Match{Service: m.Service, Selector: m.Selector, Clusters: orEmpty(m.Clusters), Came: m.Came, Went: m.Went}
+	}
+	return out
 }
 
 func (s *Server) createPlan(ctx context.Context, in *planInput) (*output[apitype.Plan], error) {

@@ -87,7 +87,7 @@ func serviceSummary(st *statestore.State, now time.Time, name string) apitype.Se
 	out := apitype.ServiceSummary{
 		Name: name, Kind: "stateless", Policy: string(svc.Policy.Type),
 		Names: []string{}, V4: []apitype.Share{}, V6: []apitype.Share{}, Notes: []string{},
-		ByClient: byClient(svc), Override: overrideView(st, name), Degraded: degradedView(degradedOf(st, name)),
+		ByClient: svc.ByClient(), Override: overrideView(st, name), Degraded: degradedView(degradedOf(st, name)),
 	}
 	for _, n := range svc.Names {
 		out.Names = append(out.Names, fqdn(n, svc.Zone))

@@ -12,20 +12,11 @@ import (
 	"github.com/quorate/quorate/statestore"
 )
 
-// byClient reports whether who asks decides which cluster answers, so that the
-// percents of a rotation are parts of the weight and not of any client's answers.
-// Stickiness draws by the client, but keeps the parts.
-func byClient(svc *statestore.Service) bool {
-	p := svc.Policy
-	return svc.Stateful == nil && (p.Type == statestore.Geo || p.Type == statestore.Latency ||
-		p.Affinity != statestore.NoAffinity || len(svc.Residency) > 0)
-}
-
 // needsPlaces reports whether answers of the service depend on where a client's
 // address is: then nodes with other GeoIP files answer the same client otherwise.
 func needsPlaces(sp *statestore.Spec, svc *statestore.Service) bool {
 	onlyAffinity := len(svc.Residency) == 0 && svc.Policy.Type != statestore.Geo && svc.Policy.Type != statestore.Latency
-	return byClient(svc) && (!onlyAffinity || len(sp.Regions) > 0)
+	return svc.ByClient() && (!onlyAffinity || len(sp.Regions) > 0)
 }
 
 // overrideView returns the pin in force of a service; nil: there is none.

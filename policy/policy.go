@@ -99,7 +99,7 @@ type Match struct {
 	Service  string
 	Selector string // as people write it
 	Clusters []string
-	Came     []string // picked now and not before
+	Came     []string // picked now and not before; none of a new service
 	Went     []string // picked before
 }
 

@@ -195,27 +195,28 @@ func (f *Findings) records(st *statestore.State, spec *statestore.Spec, service 
 }
 
 // Matches returns which clusters the selectors pick, of services that are new or pick
-// others than before, sorted.
-func Matches(st *statestore.State, spec *statestore.Spec) []Match {
+// others than under the old spec, sorted: what a selector takes in is not seen in its
+// text.
+func Matches(old, spec *statestore.Spec) []Match {
 	out := []Match{}
+	before, now := old.Picks(), spec.Picks()
 	for _, service := range sortedKeys(spec.Services) {
-		was, is := st.Spec.Candidates(service), spec.Candidates(service)
+		was, is := before(service), now(service)
+		if old.Services[service] != nil && slices.Equal(was, is) {
+			continue
+		}
 		m := Match{Service: service, Selector: selectorText(spec.Services[service].Clusters), Clusters: is}
-		for _, c := range is {
-			if !slices.Contains(was, c) {
-				m.Came = append(m.Came, c)
-			}
+		if old.Services[service] != nil {
+			m.Came, m.Went = without(is, was), without(was, is)
 		}
-		for _, c := range was {
-			if !slices.Contains(is, c) {
-				m.Went = append(m.Went, c)
-			}
-		}
-		if st.Spec.Services[service] == nil || len(m.Came)+len(m.Went) > 0 {
-			out = append(out, m)
-		}
+		out = append(out, m)
 	}
 	return out
+}
+
+// without returns what of list is not in other.
+func without(list, other []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(other, s) })
 }
 
 // selectorText is a selector as people write it.

@@ -132,7 +132,7 @@ func TestWhatApplyRefusesIsABlocker(t *testing.T) {
 
 func TestMatches(t *testing.T) {
 	w := upWorld(t, web(func(s *statestore.Service) { s.Clusters.Match = "region!=mars" }))
-	require.Empty(t, Matches(w.st(), w.st().Spec))
+	require.Empty(t, Matches(w.st().Spec, w.st().Spec))
 	spec := clone(w.st().Spec, func(sp *statestore.Spec) {
 		delete(sp.Clusters, "ap")
 		sp.Clusters["sa"] = &statestore.Cluster{Region: "sa-east", IPv4: addrs("192.0.2.40")}
@@ -140,9 +140,9 @@ func TestMatches(t *testing.T) {
 		sp.Services["api"].Clusters = statestore.Selector{Only: []string{"eu", "us"}, Exclude: []string{"us"}}
 	})
 	require.Equal(t, []Match{
-		{Service: "api", Selector: "only: [eu, us], exclude: [us]", Clusters: []string{"eu"}, Came: []string{"eu"}},
+		{Service: "api", Selector: "only: [eu, us], exclude: [us]", Clusters: []string{"eu"}},
 		{Service: "web", Selector: `match: "region!=mars"`, Clusters: []string{"eu", "sa", "us"}, Came: []string{"sa"}, Went: []string{"ap"}},
-	}, Matches(w.st(), spec))
+	}, Matches(w.st().Spec, spec))
 }
 
 // classed says the class of each key's change. A key that is missing here fails.

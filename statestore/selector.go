@@ -64,6 +64,26 @@ func (sp *Spec) Candidates(service string) []string {
 	return slices.Compact(names)
 }
 
+// Picks returns Candidates with a memory: many services have one selector, which is
+// then read once. The lists are shared and must not be changed, nor the spec while it
+// is used.
+func (sp *Spec) Picks() func(service string) []string {
+	known := map[string][]string{}
+	return func(service string) []string {
+		s := sp.Services[service]
+		if s == nil {
+			return nil
+		}
+		key := fmt.Sprintf("%q", s.Clusters)
+		list, ok := known[key]
+		if !ok {
+			list = sp.Candidates(service)
+			known[key] = list
+		}
+		return list
+	}
+}
+
 // Ordered returns the service's candidates, best first: in the order of a failover
 // policy, then by name.
 func (sp *Spec) Ordered(service string) []string {

@@ -103,7 +103,7 @@ func (c *cli) showChecked(all checked) error {
 // names its clusters, or takes all, is plain from the file.
 func picked(spec *statestore.Spec) []apitype.Match {
 	var all []apitype.Match
-	for _, m := range policy.Matches(&statestore.State{Spec: &statestore.Spec{}}, spec) {
+	for _, m := range policy.Matches(&statestore.Spec{}, spec) {
 		if sel := spec.Services[m.Service].Clusters; sel.Match != "" || len(sel.Exclude) > 0 {
 			all = append(all, apitype.Match{Service: m.Service, Selector: m.Selector, Clusters: m.Clusters})
 		}
