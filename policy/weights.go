@@ -6,37 +6,9 @@ import (
 	"github.com/quorate/quorate/statestore"
 )
 
-// weights returns each candidate's weight: 1 under failover, where order decides,
-// else the declared weights, else what the clusters can take if every candidate
-// says it: what it reported last, else its declared capacity. A service's override
-// of a cluster's weight beats them all.
+// weights returns each candidate's weight under the view's spec.
 func (v view) weights(service string, candidates []string) map[string]int {
-	svc := v.spec.Services[service]
-	w := make(map[string]int, len(candidates))
-	own := func(c string) *int {
-		if o := svc.Overrides[c]; o != nil && svc.Policy.Type != statestore.Failover {
-			return o.Weight
-		}
-		return nil
-	}
-	byCapacity := svc.Policy.Type != statestore.Failover && svc.Policy.Weights == nil
-	for _, c := range candidates {
-		_, said := v.capacity(c)
-		byCapacity = byCapacity && (said || own(c) != nil)
-	}
-	for _, c := range candidates {
-		switch {
-		case own(c) != nil:
-			w[c] = *own(c)
-		case svc.Policy.Type != statestore.Failover && svc.Policy.Weights != nil:
-			w[c] = svc.Policy.Weights[c]
-		case byCapacity:
-			w[c], _ = v.capacity(c)
-		default:
-			w[c] = 1
-		}
-	}
-	return w
+	return v.spec.Weights(service, candidates, v.reported)
 }
 
 // reported returns what the cluster said last that it can take, and whether there

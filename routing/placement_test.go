@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -260,7 +261,7 @@ func TestPortsAndHTTPSOfAStatefulServiceFollowItsSide(t *testing.T) {
 	require.Equal(t, "SERVFAIL", ask(active, withheld, "_db._tcp.gslb.test.", "SRV"))
 }
 
-func TestCheckSpecKnowsDerivedRecords(t *testing.T) {
+func TestCheckSpec(t *testing.T) {
 	tests := []struct {
 		name string
 		edit func(*statestore.Spec)
@@ -284,6 +285,18 @@ func TestCheckSpecKnowsDerivedRecords(t *testing.T) {
 			sp.Services[long] = testService(statestore.Weighted, "long")
 			sp.Services[long].SRV = &statestore.SRVRecord{Port: 1, Proto: "udp"}
 		}, "a label must have 1 to 63 octets, has 64"},
+		{"a country whose residency leaves it nothing of its continent's", func(sp *statestore.Spec) {
+			sp.Services["web"].Residency = map[string][]string{"EU": {"eu"}, "GB": {"us"}}
+		}, "services.web.residency.GB: must share a cluster with residency.EU (eu), which holds for clients in GB too, is us: nobody there would get an answer"},
+		{"a country whose residency is within its continent's", func(sp *statestore.Spec) {
+			sp.Services["web"].Residency = map[string][]string{"EU": {"eu", "us"}, "GB": {"us"}}
+		}, ""},
+		{"a country of another continent", func(sp *statestore.Spec) {
+			sp.Services["web"].Residency = map[string][]string{"EU": {"eu"}, "US": {"us"}}
+		}, ""},
+		{"South America is no country", func(sp *statestore.Spec) {
+			sp.Services["web"].Residency = map[string][]string{"AS": {"eu"}, "SA": {"us"}}
+		}, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -387,4 +400,58 @@ func TestUpdateFollowsTheRoundTrips(t *testing.T) {
 	a, _ = Select(after, q)
 	require.Equal(t, []string{"us"}, a.Clusters)
 	require.Same(t, table.service("db"), after.service("db"), "another policy measures nothing")
+}
+
+func TestStandInsShareByTheWeightsPolicyGivesThem(t *testing.T) {
+	half := 50
+	tests := []struct {
+		name string
+		edit func(*statestore.State, *statestore.Service)
+		want string
+	}{
+		{"no weight is declared", nil, "eu 50% us 50%"},
+		{"one cluster's weight is overridden", func(_ *statestore.State, s *statestore.Service) {
+			s.Overrides = map[string]*statestore.ClusterOverride{"eu": {Weight: new(int)}, "us": {Weight: &half}}
+		}, "us 100%"},
+		{"one cluster's weight is overridden and the other has none", func(_ *statestore.State, s *statestore.Service) {
+			s.Overrides = map[string]*statestore.ClusterOverride{"us": {Weight: new(int)}}
+			*s.Overrides["us"].Weight = 1
+		}, "eu 50% us 50%"},
+		{"by capacity", func(st *statestore.State, _ *statestore.Service) {
+			for _, c := range st.Spec.Clusters {
+				c.Capacity = 10
+			}
+			st.Spec.Clusters["eu"].Capacity = 30
+		}, "eu 75% us 25%"},
+		{"the weights of the spec", func(_ *statestore.State, s *statestore.Service) {
+			s.Policy.Weights = map[string]int{"eu": 1, "us": 3, "ap": 6}
+		}, "eu 25% us 75%"},
+	}
+	for _, tt := range tests {
+		for _, rotation := range []string{"of a cluster that residency forbids", "not yet committed"} {
+			t.Run(tt.name+", rotation "+rotation, func(t *testing.T) {
+				table := placedTable(t, func(st *statestore.State, s *statestore.Service) {
+					s.Policy = statestore.Policy{Type: statestore.Weighted}
+					s.Residency = map[string][]string{"EU": {"eu", "us"}}
+					s.OnAllDown.Mode = statestore.ServeAll
+					if tt.edit != nil {
+						tt.edit(st, s)
+					}
+					leave("eu", "us")(st, s)
+					if rotation == "not yet committed" {
+						st.Services["web"].Rotation = statestore.Rotation{}
+					}
+				})
+				shares, kind := table.Shares("web.gslb.test.", TypeA, SampleClient{Client: netip.MustParseAddr("81.2.69.142")})
+				require.Equal(t, NoError, kind)
+				var got []string
+				for _, sh := range shares {
+					if sh.Percent > 0 {
+						got = append(got, fmt.Sprintf("%s %.0f%%", sh.Cluster, sh.Percent))
+					}
+				}
+				require.Equal(t, tt.want, strings.Join(got, " "))
+			})
+		}
+	}
 }

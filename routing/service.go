@@ -31,6 +31,7 @@ type maker struct {
 	spec    *statestore.Service
 	view    *view
 	latency map[string]map[netip.Addr]statestore.Duration
+	weights map[string]int // by candidate; nil until somebody asks
 	service *service
 }
 
@@ -110,12 +111,13 @@ func (m *maker) offers(typ uint16) []statestore.Share {
 	return shares
 }
 
-// weight is a cluster's while no rotation says one.
+// weight is a cluster's while no rotation says one: what policy would give it, but
+// for what clusters report, since a report by itself changes no table.
 func (m *maker) weight(cluster string) int {
-	if o := m.spec.Overrides[cluster]; o != nil && o.Weight != nil {
-		return *o.Weight
+	if m.weights == nil {
+		m.weights = m.sp.Weights(m.name, m.view.candidates, func(string) (int, bool) { return 0, false })
 	}
-	return m.spec.Policy.Weights[cluster]
+	return m.weights[cluster]
 }
 
 // bothFamilies is the part of a rotation that HTTPS records name. A family that has
