@@ -36,6 +36,28 @@ func edited(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(strings.Replace(text, args[2], args[3], 1)), 0o600))
 }
 
+var portOf = map[string]*regexp.Regexp{
+	"8880": regexp.MustCompile(`port: (\d+), path: /healthz`),
+	"8008": regexp.MustCompile(`port: (\d+), path: /readiness`),
+}
+
+// placed writes the spec of placement with the ports of the demo that runs: placed
+// SPEC TO, the first being the demo's own.
+func placed(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: placed SPEC TO")
+	}
+	own, text := ts.ReadFile(args[0]), ts.ReadFile(ts.Getenv("PLACE"))
+	for written, pattern := range portOf {
+		m := pattern.FindStringSubmatch(own)
+		if m == nil {
+			ts.Fatalf("%s is not in %s:\n%s", pattern, args[0], own)
+		}
+		text = strings.ReplaceAll(text, "port: "+written, "port: "+m[1])
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o600))
+}
+
 // planID sets a variable to the id of the plan on stdout: planid VARIABLE.
 func planID(ts *testscript.TestScript, _ bool, args []string) {
 	setFound(ts, args[0], regexp.MustCompile(`"id": "([^"]+)"`), ts.ReadFile("stdout"))

@@ -111,7 +111,7 @@ var commands = map[string]func(ts *testscript.TestScript, neg bool, args []strin
 
 	"types": asPerson, "pending": pending, "follower": follower, "evidence": evidence, "curl": documentedCurl,
 
-	"weights": weights, "edited": edited, "planid": planID, "tokenid": tokenID, "post": post, "flip": flip,
+	"weights": weights, "edited": edited, "placed": placed, "planid": planID, "tokenid": tokenID, "post": post, "flip": flip,
 }
 
 // exits runs a command and wants the documented exit code: exits CODE COMMAND...
