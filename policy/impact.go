@@ -27,7 +27,7 @@ func (v view) impacts(services []string) []Impact {
 		if was != nil && im.Moves {
 			im.Clears = was.LongestTTL()
 		}
-		im.Warnings = append(v.overloads(service, im), unreachable(is, im)...)
+		im.Warnings = append(v.overloads(service, im), confined(is, im)...)
 		if mode := max(rc.V4.AllDown, rc.V6.AllDown); mode != "" {
 			im.Warnings = append(im.Warnings, "no candidate is up: "+string(mode))
 		}
@@ -39,9 +39,9 @@ func (v view) impacts(services []string) []Impact {
 	return out
 }
 
-// unreachable returns a warning for each place whose clients lose the last cluster
-// that residency lets them have: whatever on_all_down says, it is no other one.
-func unreachable(svc *statestore.Service, im Impact) []string {
+// confined returns a warning for each place whose clients lose the last cluster in
+// rotation that residency lets them have: nobody gets another one.
+func confined(svc *statestore.Service, im Impact) []string {
 	var warnings []string
 	for _, place := range sortedKeys(svc.Residency) {
 		allowed := sortedSet(svc.Residency[place])
@@ -49,10 +49,20 @@ func unreachable(svc *statestore.Service, im Impact) []string {
 			return slices.ContainsFunc(shares, func(s ClusterShare) bool { return slices.Contains(allowed, s.Cluster) })
 		}
 		if in(im.Before) && !in(im.After) {
-			warnings = append(warnings, fmt.Sprintf("clients in %s become unreachable: residency lets them have %s only", place, strings.Join(allowed, ", ")))
+			warnings = append(warnings, fmt.Sprintf("clients in %s %s: residency lets them have %s only", place, getInstead(svc, allowed), strings.Join(allowed, ", ")))
 		}
 	}
 	return warnings
+}
+
+// getInstead says what on_all_down gives clients of whose clusters none is in rotation.
+func getInstead(svc *statestore.Service, allowed []string) string {
+	switch mode := svc.OnAllDown.Mode; mode {
+	case statestore.NoData, statestore.ServFail, statestore.Sorry:
+		return fmt.Sprintf("get no cluster (on_all_down %s)", mode)
+	}
+	names, _ := phrase(allowed, "", "")
+	return "go on getting " + names + " all the same"
 }
 
 // routedAnew reports whether the service draws other answers from the same rotation.

@@ -281,8 +281,14 @@ func TestAnImpactSaysWhomResidencyLeavesWithout(t *testing.T) {
 	w := upWorld(t, web(func(s *statestore.Service) {
 		s.Residency = map[string][]string{"EU": {"eu"}, "US": {"us", "ap"}}
 	}))
-	want := []string{"clients in EU become unreachable: residency lets them have eu only"}
+	// A drain takes clusters out of rotations; those who may have no other get it still.
+	want := []string{"clients in EU go on getting eu all the same: residency lets them have eu only"}
 	require.Equal(t, want, DrainImpact(w.st(), "eu", nil)[0].Warnings)
+	nodata := upWorld(t, web(func(s *statestore.Service) {
+		s.Residency = map[string][]string{"EU": {"eu"}}
+		s.OnAllDown.Mode = statestore.NoData
+	}))
+	require.Equal(t, []string{"clients in EU get no cluster (on_all_down nodata): residency lets them have eu only"}, DrainImpact(nodata.st(), "eu", nil)[0].Warnings)
 	require.Equal(t, want, OverrideImpact(w.st(), "web", "us")[0].Warnings)
 	require.Empty(t, DrainImpact(w.st(), "us", nil)[0].Warnings)
 }

@@ -100,7 +100,7 @@ func (f *Findings) residency(st *statestore.State, spec *statestore.Spec, servic
 		case st.Spec.Services[service] == nil:
 			// Nothing of a new service is judged yet.
 		case len(up) == 0:
-			f.warn("%s: clients in %s become unreachable: %s", path, place, v.whyNone(service, allowed))
+			f.warn("%s: clients in %s %s: %s", path, place, getInstead(svc, allowed), v.whyNone(service, allowed))
 		case len(up) == 1 && len(allowed) > 1:
 			f.warn("%s: only %s is left for clients in %s: %s", path, up[0], place,
 				v.whyNone(service, slices.DeleteFunc(allowed, func(c string) bool { return c == up[0] })))

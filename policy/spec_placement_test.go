@@ -51,7 +51,7 @@ func TestAnOpenSelectorOfAStatefulServiceIsSaid(t *testing.T) {
 	require.Empty(t, CheckSpec(closed.st(), clone(closed.st().Spec, sa)).Warnings)
 }
 
-func TestResidencySaysWhoBecomesUnreachable(t *testing.T) {
+func TestResidencySaysWhoIsLeftWithout(t *testing.T) {
 	w := upWorld(t)
 	geo := func(name string) {
 		m := *w.st().Members[name]
@@ -68,7 +68,7 @@ func TestResidencySaysWhoBecomesUnreachable(t *testing.T) {
 	w.all(health.Down, "us")
 	w.settle()
 	require.Equal(t, []string{"services.web.residency.EU: only eu is left for clients in EU: us is down"}, CheckSpec(w.st(), in("eu", "us")).Warnings)
-	require.Equal(t, []string{"services.web.residency.EU: clients in EU become unreachable: us is down"}, CheckSpec(w.st(), in("us")).Warnings)
+	require.Equal(t, []string{"services.web.residency.EU: clients in EU go on getting us all the same: us is down"}, CheckSpec(w.st(), in("us")).Warnings)
 	w.do(applyOf(w.st(), in("eu", "us")))
 	require.Empty(t, CheckSpec(w.st(), clone(w.st().Spec, func(sp *statestore.Spec) { sp.Safety.MaxDrained = 2 })).Warnings, "said when it was applied")
 
