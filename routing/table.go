@@ -3,7 +3,6 @@ package routing
 import (
 	"cmp"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -25,14 +24,6 @@ var hinfo = &RRset{Type: TypeHINFO, TTL: 3600, Rdata: [][]byte{[]byte("\x07RFC84
 // answers DNS swaps it in and logs the error: one record less is better than
 // verdicts that no longer reach the answers.
 func Compile(st *statestore.State) (*Table, error) { return Update(nil, st, Local{}) }
-
-// CheckSpec says what of a spec could not be served, one line each: records that
-// do not parse or may not stand where they do, names in no zone, names of two
-// services, aliases that lead to themselves.
-func CheckSpec(sp *statestore.Spec) error {
-	l := makeLayout(&statestore.State{Spec: sp}, nil)
-	return errors.Join(l.err, l.loops())
-}
 
 // Update makes the table of a state from an earlier one and shares with it what
 // did not change: the entries of other services, the names while spec and members

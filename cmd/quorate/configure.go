@@ -143,11 +143,11 @@ func readSpec(paths []string, stderr io.Writer) (*config.Result, error) {
 	return result, nil
 }
 
-// loadSpec reads a spec with its static records, as the server does.
+// loadSpec reads a spec and says what of it could not be served, as the server does.
 func loadSpec(paths []string) (*config.Result, []config.FieldError) {
 	result, errs := config.LoadSpec(paths)
 	if len(errs) == 0 {
-		errs = result.CheckRecords(node.ParseRecord)
+		errs = node.CheckSpec(strings.Join(paths, ", "), result)
 	}
 	if len(errs) > 0 {
 		return nil, errs

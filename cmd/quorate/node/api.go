@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/quorate/quorate/api"
@@ -98,7 +99,7 @@ func serverView(s consensus.Server, h consensus.Health, running time.Duration) a
 func decodeSpec(name string, source []byte) api.Decoded {
 	result, errs := config.ParseSpec(name, source)
 	if len(errs) == 0 {
-		errs = result.CheckRecords(ParseRecord)
+		errs = CheckSpec(name, result)
 	}
 	if len(errs) > 0 {
 		out := make([]apitype.FieldError, 0, len(errs))
@@ -106,11 +107,6 @@ func decodeSpec(name string, source []byte) api.Decoded {
 			out = append(out, apitype.FieldError{Pointer: e.Path, File: e.File, Line: e.Line, Column: e.Col, Message: e.Msg})
 		}
 		return api.Decoded{Errors: out}
-	}
-	// What spans records has no position: a CNAME that is not alone, a name that a
-	// service has too.
-	if err := routing.CheckSpec(result.Spec); err != nil {
-		return api.Decoded{Errors: []apitype.FieldError{{File: name, Message: err.Error()}}}
 	}
 	d := api.Decoded{Spec: result.Spec}
 	for _, u := range result.Unused {
@@ -120,6 +116,22 @@ func decodeSpec(name string, source []byte) api.Decoded {
 		d.Warnings = append(d.Warnings, w.String())
 	}
 	return d
+}
+
+// CheckSpec says what of a spec that config accepts cannot be served.
+func CheckSpec(name string, r *config.Result) []config.FieldError {
+	if errs := r.CheckRecords(ParseRecord); len(errs) > 0 {
+		return errs
+	}
+	// What spans records and services has no position: aliases that never end,
+	// residency that contradicts itself.
+	var errs []config.FieldError
+	if err := routing.CheckSpec(r.Spec); err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			errs = append(errs, config.FieldError{File: name, Msg: line})
+		}
+	}
+	return errs
 }
 
 // ParseRecord says what is wrong with one static record, or nil.
