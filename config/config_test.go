@@ -278,11 +278,17 @@ func TestWarnings(t *testing.T) {
 	tests := []struct{ name, defaults, service, want string }{
 		{"one vote decides", "quorum: {min_votes: 1}", "check: {http: {}}", "defaults.quorum.min_votes: 1 lets a single region decide"},
 		{"a long ttl", "", "check: {http: {}}, ttl: 1h", "services.web.ttl: 1h keeps resolvers on a lost cluster"},
+		{"clusters of an answer under failover", "", "answer: {clusters: 3}, check: {http: {}}, policy: {type: failover, order: [eu, us, dr]}", "services.web.answer.clusters: failover answers with the first cluster alone, so 3 has no effect"},
+		{"sorry in another family", "on_all_down: {sorry: \"2001:db8::1\"}", "check: {http: {}}", "defaults.on_all_down: sorry has no ipv4 address: A gets an empty answer then"},
 		{"a short ttl", "", "check: {http: {}}, ttl: 1s", "services.web.ttl: 1s is far below the 17s"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r, errs := ParseSpec("s", []byte(doc(tt.defaults, weighted+tt.service)))
+			service := tt.service
+			if !strings.Contains(service, "policy:") {
+				service = weighted + service
+			}
+			r, errs := ParseSpec("s", []byte(doc(tt.defaults, service)))
 			require.Empty(t, Format(errs))
 			require.Contains(t, FormatNotes(r.Warnings), tt.want)
 		})

@@ -2,6 +2,7 @@ package config
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -222,6 +223,9 @@ func (b *specBuilder) serviceWarnings(s *statestore.Service, v *value, candidate
 	if at != nil && slowest > 10*s.TTL.Normal.D() && s.TTL.Normal > 0 {
 		b.c.warnf(at.at, at.path, "%s is far below the %s a failure takes to be seen; a longer TTL costs nothing", short(s.TTL.Normal.D()), short(slowest))
 	}
+	if a := v.child("answer").child("clusters"); a.fine() && a.given && s.Answer.Clusters > 1 && s.Policy.Type == statestore.Failover {
+		b.c.warnf(a.at, a.path, "failover answers with the first cluster alone, so %d has no effect", s.Answer.Clusters)
+	}
 	var four, six, without4, without6 []string
 	for _, n := range candidates {
 		c := b.spec.Clusters[n]
@@ -244,5 +248,27 @@ func (b *specBuilder) serviceWarnings(s *statestore.Service, v *value, candidate
 	}
 	if len(six) == 1 && len(without6) > 0 {
 		b.c.warnf(v.at, v.path, "only cluster %s has ipv6: no other can take over for AAAA", six[0])
+	}
+	b.sorryFamilies(s, v, len(four) > 0, len(six) > 0)
+}
+
+// sorryFamilies warns of a family that clusters have and the sorry addresses lack.
+func (b *specBuilder) sorryFamilies(s *statestore.Service, v *value, four, six bool) {
+	if s.OnAllDown.Mode != statestore.Sorry || len(s.OnAllDown.Sorry) == 0 {
+		return
+	}
+	at := v.child("on_all_down")
+	if !at.fine() || !at.given {
+		at = b.defaults.child("on_all_down")
+	}
+	if !at.fine() || !at.given {
+		return
+	}
+	is4 := func(a netip.Addr) bool { return a.Is4() }
+	if four && !slices.ContainsFunc(s.OnAllDown.Sorry, is4) {
+		b.c.warnf(at.at, at.path, "sorry has no ipv4 address: A gets an empty answer then")
+	}
+	if six && !slices.ContainsFunc(s.OnAllDown.Sorry, func(a netip.Addr) bool { return !is4(a) }) {
+		b.c.warnf(at.at, at.path, "sorry has no ipv6 address: AAAA gets an empty answer then")
 	}
 }
