@@ -21,7 +21,7 @@ func (l *loop) adopt(plan Plan, now time.Time) {
 				l.p.inherit(s, before)
 			}
 		}
-		s.probe.Names, s.targets, s.series = p.Names, nil, nil
+		s.probe.Names, s.targets, s.series, s.staleAfter = p.Names, nil, nil, 0
 		l.probes[p.ID] = s
 	}
 	for id, s := range old {
@@ -109,6 +109,7 @@ func (l *loop) link(t *targetState, needs []Need) []*probeState {
 		s := l.probes[n.Probe]
 		out = append(out, s)
 		t.cluster.probes[s] = struct{}{}
+		s.staleAfter = max(s.staleAfter, n.StaleAfter)
 		// Targets are linked one after the other, so the last one tells.
 		if k := len(s.targets); k == 0 || s.targets[k-1] != t {
 			s.targets = append(s.targets, t)

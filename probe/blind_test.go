@@ -69,6 +69,8 @@ func TestG9BlindObserverNeverVotesDown(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		require.True(t, p.Status().Blind)
 		require.Equal(t, "no canary answers", p.Status().Reason)
+		results := p.Samples(webEU)[0].Results
+		require.Equal(t, ReasonCanary, results[len(results)-1].Reason, "it says nothing about the endpoint")
 		require.Equal(t, health.Vote{Side: health.Unknown, Reason: "blind", Since: p.Votes()[webEU].Since}, p.Votes()[webEU])
 
 		net.cut.Store(false)
@@ -211,6 +213,55 @@ func TestAFaultOfThisNodeIsNoEvidence(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		require.Equal(t, "unknown up:ok unknown:other", h.sides())
 	})
+}
+
+// What a probe saw before it could not be made for long says nothing about now: the
+// first result after it must not bring an old side back, least of all a good one an
+// old down.
+func TestAnOldSideDoesNotComeBackWithTheFirstResult(t *testing.T) {
+	tests := []struct {
+		name   string
+		before bool // well, before this node could not probe
+		after  bool // well, since it can again
+		want   string
+	}{
+		{"it went down and came back meanwhile", false, true, "unknown down:refused unknown:other unknown:stale up:ok"},
+		{"it went down meanwhile", true, false, "unknown up:ok unknown:other unknown:stale down:refused"},
+		{"it is as it was", true, true, "unknown up:ok unknown:other up:ok"},
+		{"it is still down", false, false, "unknown down:refused unknown:other down:refused"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var sick, well atomic.Bool
+				well.Store(tt.before)
+				p := New(Config{})
+				p.bootTime = func() time.Duration { return 0 }
+				p.measure = func(context.Context, Probe, checker) outcome {
+					switch {
+					case sick.Load():
+						return outcome{Result: Result{Reason: ReasonOther}, unmeasured: true}
+					case well.Load():
+						return outcome{Result: Result{OK: true, Reason: ReasonOK}, reached: true}
+					}
+					return outcome{Result: Result{Reason: ReasonRefused}, reached: true}
+				}
+				p.SetPlan(BuildPlan([]TargetChecks{webInput()}))
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan struct{})
+				go func() { defer close(done); _ = p.Run(ctx) }()
+				defer func() { cancel(); <-done }()
+				h := watch(t, p, webEU)
+				time.Sleep(30 * time.Second)
+				sick.Store(true)
+				time.Sleep(2 * time.Minute)
+				well.Store(tt.after)
+				sick.Store(false)
+				time.Sleep(time.Minute)
+				require.Equal(t, tt.want, h.sides())
+			})
+		})
+	}
 }
 
 // Without the line nobody learns why a cluster on private addresses is unknown.

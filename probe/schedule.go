@@ -44,9 +44,10 @@ type probeState struct {
 	cancel  context.CancelFunc // of the run under way
 	gone    bool               // no longer in the plan
 
-	completed  time.Time // the last run that counts ended
-	unmeasured Reason    // not empty: the last run failed for a reason of this node
-	failing    bool      // the last run reached nobody
+	completed  time.Time     // the last run that counts ended
+	unmeasured Reason        // not empty: the last run failed for a reason of this node
+	staleAfter time.Duration // the longest that a target asks for
+	failing    bool          // the last run reached nobody
 	certExpiry time.Time
 	degraded   degradation
 }
@@ -251,6 +252,10 @@ func (l *loop) finish(f finished, now time.Time) {
 	case o.unmeasured:
 		s.unmeasured = o.Reason
 	case !aside:
+		if s.outdated(now) {
+			s.h.doubt(ReasonStale)
+			s.degraded.run = 0
+		}
 		s.completed = now
 		fresh := s.h.run == 0 || s.h.runOK
 		l.turn(s, s.h.add(o.OK, o.Reason, now), now)

@@ -22,8 +22,7 @@ func (s *probeState) opinionOf(d time.Duration, now time.Time) (opinion, time.Ti
 		}
 		return opinion{side, reason}, time.Time{}
 	}
-	// A bound that a healthy probe cannot keep would make its vote flap.
-	d = max(d, s.probe.Check.Interval+s.probe.Check.Timeout+beat)
+	d = s.bound(d)
 	if now.Sub(s.completed) > d {
 		reason = ReasonStale
 		if s.unmeasured != "" {
@@ -32,6 +31,18 @@ func (s *probeState) opinionOf(d time.Duration, now time.Time) (opinion, time.Ti
 		return opinion{health.Unknown, reason}, time.Time{}
 	}
 	return opinion{side, reason}, s.completed.Add(d)
+}
+
+// bound returns after how long the last run is stale where d is asked for: one that a
+// healthy probe cannot keep would make its vote flap.
+func (s *probeState) bound(d time.Duration) time.Duration {
+	return max(d, s.probe.Check.Interval+s.probe.Check.Timeout+beat)
+}
+
+// outdated reports whether the last run is stale for every target: what was seen then
+// says nothing about now, and comes back with no single result.
+func (s *probeState) outdated(now time.Time) bool {
+	return s.h.sure && s.h.side != health.Unknown && now.Sub(s.completed) > s.bound(s.staleAfter)
 }
 
 // combine adds up what a target's checks say: down when any of all is down or
