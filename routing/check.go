@@ -34,7 +34,7 @@ func checkResidency(sp *statestore.Spec, service string) error {
 	for _, country := range sortedKeys(rules) {
 		continent := geo.Continent(country)
 		wide, ok := rules[continent]
-		if isContinent(country) || !ok {
+		if geo.IsContinent(country) || !ok {
 			continue
 		}
 		if !slices.ContainsFunc(rules[country], func(c string) bool { return slices.Contains(wide, c) && slices.Contains(candidates, c) }) {
