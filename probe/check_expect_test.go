@@ -20,6 +20,11 @@ func TestWhatAResponseMustHold(t *testing.T) {
 		w.Header().Add("X-Role", "primary")
 		_, _ = io.WriteString(w, `{"db":"ready","n":1.10,"yes":true,"none":null,"list":["a","b"],"nodes":[{"s":"up"},{"s":"up"},{"s":"down","off":true}]}`)
 	})
+	mux.HandleFunc("/switch", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Upgrade", "websocket")
+		w.WriteHeader(http.StatusSwitchingProtocols)
+	})
 	mux.HandleFunc("/two", func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, `{"db":"ready"} {}`) })
 	mux.HandleFunc("/hundred", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "100")
@@ -57,6 +62,9 @@ func TestWhatAResponseMustHold(t *testing.T) {
 		{"any value of a header may match", "/json", header("X-Role", "^primary$"), ReasonOK, ""},
 		{"a header that does not match", "/json", header("X-Role", "^leader$"), ReasonBody, "header X-Role does not match, is: replica, primary"},
 		{"a header that is not there", "/json", header("X-None", ""), ReasonBody, "no header X-None"},
+		{"another protocol", "/switch", HTTPExpect{Status: []StatusRange{{101, 101}}}, ReasonOK, ""},
+		{"another protocol has no body to match", "/switch", HTTPExpect{Status: []StatusRange{{101, 101}}, BodyRegex: "ok"}, ReasonBody, "body does not match"},
+		{"another protocol has no JSON", "/switch", HTTPExpect{Status: []StatusRange{{101, 101}}, JSON: map[string]string{"$.db": "ready"}}, ReasonBody, "body is no JSON"},
 		{"a text in JSON", "/json", values("$.db", "ready"), ReasonOK, ""},
 		{"another text in JSON", "/json", values("$.db", "starting"), ReasonBody, "$.db is ready"},
 		{"a number is compared as it is written", "/json", values("$.n", "1.10"), ReasonOK, ""},

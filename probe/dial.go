@@ -67,22 +67,28 @@ func prefixes(list string) []netip.Prefix {
 // Check returns a *DeniedError when addr may not be reached, else nil.
 func (p AddressPolicy) Check(addr netip.AddrPort) error {
 	ip := addr.Addr().Unmap().WithZone("")
-	for _, d := range p.Deny {
-		own := d.Addr().Unmap()
-		if d.Port() == addr.Port() && (own == ip || own.IsUnspecified() && (ip.IsLoopback() || ip.IsUnspecified())) {
-			return &DeniedError{addr, "it is this node's own listener"}
-		}
-	}
 	if !ip.IsValid() {
 		return &DeniedError{addr, "it is not an address"}
 	}
 	// A translator or tunnel would carry the packet to the IPv4 address inside.
 	for _, form := range append([]netip.Addr{ip}, embeddedIPv4(ip)...) {
+		if p.own(netip.AddrPortFrom(form, addr.Port())) {
+			return &DeniedError{addr, "it is this node's own listener"}
+		}
 		if class, closed := p.closed(form); closed {
 			return &DeniedError{addr, fmt.Sprintf("%s is %s and not listed in observer.allow", form, class)}
 		}
 	}
 	return nil
+}
+
+// own reports whether addr is one of Deny.
+func (p AddressPolicy) own(addr netip.AddrPort) bool {
+	ip := addr.Addr()
+	return slices.ContainsFunc(p.Deny, func(d netip.AddrPort) bool {
+		own := d.Addr().Unmap().WithZone("")
+		return d.Port() == addr.Port() && (own == ip || own.IsUnspecified() && (ip.IsLoopback() || ip.IsUnspecified()))
+	})
 }
 
 // Control refuses denied addresses; it fits net.Dialer's Control.

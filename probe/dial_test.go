@@ -94,6 +94,9 @@ func TestThePolicyDeniesThisNodesOwnListeners(t *testing.T) {
 	}{
 		{"10.0.0.5:7654", false},
 		{"[::ffff:10.0.0.5]:7654", false},
+		{"[64:ff9b::a00:5]:7654", false},
+		{"[2002:a00:5::1]:7654", false},
+		{"[64:ff9b::a00:5]:443", true},
 		{"10.0.0.5:443", true},
 		{"10.0.0.6:7654", true},
 		{"127.0.0.1:53", false},

@@ -60,7 +60,7 @@ func (n *Node) openObserver() error {
 // wildcard stands for every address of this host.
 func (n *Node) ownAddrs() []netip.AddrPort {
 	listeners := n.dns.Addrs()
-	for _, addr := range []string{n.peers.Addr().String(), n.cfg.API.Listen} {
+	for _, addr := range []string{n.peers.Addr().String(), n.cfg.API.Listen, n.cfg.API.MetricsListen} {
 		if a, err := netip.ParseAddrPort(addr); err == nil && a.Port() != 0 { // port 0 stands for any
 			listeners = append(listeners, a)
 		}
