@@ -78,9 +78,10 @@ func (s *Server) quorumOutlook(st *statestore.State, conditions []policy.Conditi
 	case !q.HasQuorum:
 		return "there is none now: nothing of this happens before it is back", true
 	}
+	regions := policy.LostRegions(conditions)
 	lost := func(name string) bool {
 		m := st.Members[name]
-		return m != nil && slices.ContainsFunc(conditions, func(c policy.Condition) bool { return c.Is == "lost" && c.Of == m.Region })
+		return m != nil && slices.Contains(regions, m.Region)
 	}
 	voters, left, gone := 0, 0, 0
 	var unreachable []string
@@ -153,12 +154,9 @@ func maySuppose(c *call, said []string) error {
 		return nil // which is said by whoever supposes them
 	}
 	for _, cond := range conditions {
-		service, _, one := strings.Cut(cond.Of, "/")
-		switch co := c.st.Cutovers[cond.Of]; {
-		case co != nil:
-			service = co.Service
-		case !one && slices.Contains(ofClusters, cond.Is):
-			continue // a cluster or a region, which every reader sees, or no cutover
+		service := cond.Service(c.st)
+		if service == "" {
+			continue // every reader sees clusters and regions
 		}
 		if err := allow(c.st, c.p, statestore.CanRead, service); err != nil {
 			return err
@@ -166,6 +164,3 @@ func maySuppose(c *call, said []string) error {
 	}
 	return nil
 }
-
-// ofClusters are what a condition may say of something other than a service.
-var ofClusters = []string{"down", "up", "drained", "undrained", "lost", "approved"}

@@ -28,6 +28,28 @@ const (
 	isApproved  = "approved"
 )
 
+// words are all that a condition can say of anything but a service as a whole, which
+// is pinned to the cluster that stands in their place.
+var words = []string{isDown, isUp, isDrained, isUndrained, isLost, isApproved}
+
+// pins reports whether the condition pins a service.
+func (c Condition) pins() bool {
+	return !strings.Contains(c.Of, "/") && !slices.Contains(words, c.Is)
+}
+
+// Service returns the service that the condition is about, whether there is such a one
+// or not: "" for a condition of a cluster or a region, which may concern any.
+func (c Condition) Service(st *statestore.State) string {
+	if co := st.Cutovers[c.Of]; co != nil {
+		return co.Service
+	}
+	service, _, one := strings.Cut(c.Of, "/")
+	if one || c.pins() {
+		return service
+	}
+	return ""
+}
+
 // grammar is what a mistaken condition is answered with.
 const grammar = "CLUSTER=down|up|drained|undrained, SERVICE/CLUSTER=down|up, SERVICE=CLUSTER, REGION=lost or CUT-1=approved"
 
@@ -115,7 +137,7 @@ func checkConditions(st *statestore.State, conds []Condition) error {
 			case !co.Phase.Open():
 				bad(c, "%s is %s already", c.Of, co.Phase)
 			}
-		case slices.Contains([]string{isDown, isUp, isDrained, isUndrained}, c.Is):
+		case !c.pins():
 			cluster(c, c.Of)
 		case st.Spec.Services[c.Of] != nil && st.Spec.Services[c.Of].Stateful != nil:
 			bad(c, "%s is stateful and cannot be pinned; a cutover moves it: suppose that one is approved", c.Of)
@@ -147,8 +169,8 @@ func regionsOf(st *statestore.State) []string {
 	return sortedSet(all)
 }
 
-// lostRegions returns the regions that the conditions lose.
-func lostRegions(conds []Condition) []string {
+// LostRegions returns the regions that the conditions lose.
+func LostRegions(conds []Condition) []string {
 	var lost []string
 	for _, c := range conds {
 		if c.Is == isLost {

@@ -89,7 +89,7 @@ func copyState(st *statestore.State) *statestore.State {
 // stops: its observers are silent, and its clusters are down as far as the others can
 // decide that.
 func (w *whatIf) facts(conds []Condition) {
-	gone := lostRegions(conds)
+	gone := LostRegions(conds)
 	for name, m := range w.st.Members {
 		id := health.ObserverID(name)
 		if o := w.st.Observers[id]; o != nil && slices.Contains(gone, m.Region) {

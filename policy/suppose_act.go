@@ -2,7 +2,6 @@ package policy
 
 import (
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/quorate/quorate/statestore"
@@ -25,7 +24,7 @@ func (w *whatIf) acts(conds []Condition) {
 		switch {
 		case c.Is == isApproved:
 			w.approve(w.st.Cutovers[c.Of])
-		case !strings.Contains(c.Of, "/") && !slices.Contains([]string{isDown, isUp, isDrained, isUndrained, isLost}, c.Is):
+		case c.pins():
 			w.pin(c.Of, c.Is)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // QuorumOutlook says in a line what becomes of the quorum under the conditions, and
 // whether it holds. Only lost regions take voters away.
 func QuorumOutlook(st *statestore.State, conds []Condition) (text string, holds bool) {
-	gone := lostRegions(conds)
+	gone := LostRegions(conds)
 	voters, left := 0, 0
 	for _, m := range st.Members {
 		if m.Role != statestore.Voter {
