@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -227,7 +228,32 @@ func yamlError(c *collector, t *text, err error) {
 			}
 		}
 	}
+	at, msg = pinpoint(at, msg)
 	c.errorf(at, "", "must be YAML, is not: %s", msg)
+}
+
+// pinpoint says more of two slips that the library tells badly: of a line that fits
+// no mapping it names the line at which the mapping began, and a tab it does not name.
+func pinpoint(at place, msg string) (place, string) {
+	switch {
+	case msg == "did not find expected key":
+		// A text that ends before that line does not have this error, one that ends
+		// with it or later does.
+		lines := at.text.lines
+		first := sort.Search(len(lines), func(i int) bool {
+			err := yaml.Unmarshal([]byte(strings.Join(lines[:i+1], "\n")), new(yaml.Node))
+			return err != nil && strings.HasSuffix(err.Error(), msg)
+		})
+		if first < len(lines) { // else it is in a second document
+			at.line = first + 1
+		}
+		msg += ": the line starts further left or right than its neighbours, or goes on after a value"
+	case strings.HasPrefix(msg, "found character that cannot start any token"):
+		if line := at.text.line(at.line); strings.Contains(line[:len(line)-len(strings.TrimLeft(line, " \t"))], "\t") {
+			msg = "a tab stands before the key, indent with spaces"
+		}
+	}
+	return at, msg
 }
 
 // expander turns the library's nodes into ours.

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -188,7 +190,15 @@ func (b *specBuilder) located(s *statestore.Service, v *value, candidates []stri
 		}
 		if len(without) > 0 && !b.badRegions() {
 			slices.Sort(without)
-			b.c.warnf(kind.at, kind.path, "%s without coordinates in regions: nearest to nobody", strings.Join(without, ", "))
+			for i, region := range without {
+				for _, known := range slices.Sorted(maps.Keys(b.spec.Regions)) {
+					// Names of regions are much alike: us-east is no slip for sa-east.
+					if b.spec.Regions[region] == nil && distance(region, known) == 1 {
+						without[i] = fmt.Sprintf("%s (did you mean %s?)", region, known)
+					}
+				}
+			}
+			b.c.warnf(kind.at, kind.path, "no coordinates in regions for %s: nobody is near there", strings.Join(without, ", "))
 		}
 	}
 	if affinity := p.child("affinity"); s.Policy.Affinity != statestore.NoAffinity && len(b.spec.Regions) == 0 &&

@@ -26,7 +26,7 @@ func (b *specBuilder) policy(s *statestore.Service, v *value, candidates []strin
 	}
 	for _, k := range []string{"order", "weights", "map", "sticky"} {
 		if p.set(k) && !slices.Contains(policyKeys[typ], k) && (k != "sticky" || get[string](p, k) == clientSubnet) {
-			b.c.errorf(p.keyAt[k], join(p.path, k), "not allowed with type %q (allowed: %s)", typ, strings.Join(policyKeys[typ], ", "))
+			b.c.errorf(p.keyAt[k], join(p.path, k), "not allowed with type %q (allowed: %s)", typ, strings.Join(slices.Concat(policyKeys[typ], []string{"affinity", "spillover"}), ", "))
 			p.child(k).bad = true
 		}
 	}

@@ -62,7 +62,11 @@ func (w walker) shown(text string) string {
 }
 
 func (w walker) wrong(s *schema, n *node, path string) *value {
-	w.c.errorf(n.at, path, "must be %s, is %s", s.wanted(), w.shown(n.describe()))
+	hint := ""
+	if s.kind == listKind && n.shape == scalarShape && n.tag != "!!null" {
+		hint = "; put it in [ ]"
+	}
+	w.c.errorf(n.at, path, "must be %s, is %s%s", s.wanted(), w.shown(n.describe()), hint)
 	return &value{s: s, path: path, at: n.at, given: true, bad: true}
 }
 
