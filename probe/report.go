@@ -52,9 +52,14 @@ type ReporterConfig struct {
 	Version       string
 	TableIndex    func() uint64          // nil: 0
 	LeaderChanged func() <-chan struct{} // closed at the next change of leader; nil: never told
-	Heartbeat     time.Duration          // zero: 1 s
-	Timeout       time.Duration          // of one report; zero: 2 s
-	Log           *slog.Logger           // nil: none
+
+	// Held reports whether the state, as far as this node knows it, still has this
+	// observer's vote on a target, or has no such target. Nil: always.
+	Held func(health.Target) bool
+
+	Heartbeat time.Duration // zero: 1 s
+	Timeout   time.Duration // of one report; zero: 2 s
+	Log       *slog.Logger  // nil: none
 }
 
 const (
@@ -63,6 +68,9 @@ const (
 	// retryMin and retryMax bound the pause before changes are sent again.
 	retryMin = 200 * time.Millisecond
 	retryMax = 2 * time.Second
+	// recheckBeats is how many heartbeats after a newer spec the votes that the state
+	// lost are sent again: by then the prober votes by that spec, and not by the old.
+	recheckBeats = 2
 	// maxAttempts is how many unanswered reports are remembered, to recognise a
 	// late acknowledgement. Beyond it the leader gets everything instead.
 	maxAttempts = 16
@@ -72,8 +80,9 @@ const (
 // heartbeats every second, everything when the leader asks. It never blocks
 // probing: it reads votes and owns nothing of the Prober.
 type Reporter struct {
-	cfg    ReporterConfig
-	resync chan struct{} // holds one token
+	cfg     ReporterConfig
+	resync  chan struct{} // holds one token
+	recheck chan struct{} // holds one token
 }
 
 // NewReporter returns a Reporter that does nothing until Run.
@@ -87,7 +96,7 @@ func NewReporter(cfg ReporterConfig) *Reporter {
 	if cfg.LeaderChanged == nil {
 		cfg.LeaderChanged = func() <-chan struct{} { return nil }
 	}
-	return &Reporter{cfg: cfg, resync: make(chan struct{}, 1)}
+	return &Reporter{cfg: cfg, resync: make(chan struct{}, 1), recheck: make(chan struct{}, 1)}
 }
 
 // Resync makes the next report a full one: after this node's state was restored
@@ -95,6 +104,16 @@ func NewReporter(cfg ReporterConfig) *Reporter {
 func (r *Reporter) Resync() {
 	select {
 	case r.resync <- struct{}{}:
+	default: // one is asked for already
+	}
+}
+
+// Recheck has the votes that the state lost sent again: a newer spec drops those on
+// targets that came back or are probed otherwise, also where the vote stays what it
+// was, since the probes it rests on run on for other services.
+func (r *Reporter) Recheck() {
+	select {
+	case r.recheck <- struct{}{}:
 	default: // one is asked for already
 	}
 }
@@ -124,6 +143,7 @@ func (r *Reporter) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-beat.C:
+			s.resend()
 			s.offer(true)
 		case <-changed:
 			changed = r.cfg.Votes.Changed()
@@ -135,6 +155,8 @@ func (r *Reporter) Run(ctx context.Context) error {
 		case <-r.resync:
 			s.full = true
 			s.offer(false)
+		case <-r.recheck:
+			s.recheck = recheckBeats
 		case <-leader:
 			leader = r.cfg.LeaderChanged()
 			// What the old leader has not answered it never will.

@@ -21,6 +21,7 @@ type session struct {
 	nonce    uint64
 	full     bool      // the leader needs everything
 	dirty    bool      // votes may differ from acked
+	recheck  int       // heartbeats until what the state lost is sent again; 0: nothing is to be
 	attempts []attempt // reports whose outcome is unknown, oldest first
 
 	batch    context.CancelFunc // cancels the batch under way; nil: none
@@ -69,6 +70,26 @@ func (s *session) offer(beatDue bool) {
 	case beatDue && s.beating == nil:
 		s.beatGen++
 		s.beating = s.send(Report{Seq: s.ackedSeq}, true, s.beatGen)
+	}
+}
+
+// resend makes the next changes include what was acknowledged and is lost in the
+// state since. It waits while anything is on its way: that may still arrive.
+func (s *session) resend() {
+	if s.recheck == 0 || s.r.cfg.Held == nil || s.full || s.batch != nil || len(s.attempts) > 0 {
+		return
+	}
+	if s.recheck--; s.recheck > 0 {
+		return
+	}
+	known := make(map[health.Target]health.Vote, len(s.acked))
+	for t, v := range s.acked {
+		if s.r.cfg.Held(t) {
+			known[t] = v
+		}
+	}
+	if len(known) < len(s.acked) {
+		s.acked, s.dirty = known, true
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/controller"
+	"github.com/quorate/quorate/health"
 	"github.com/quorate/quorate/probe"
 	"github.com/quorate/quorate/statestore"
 )
@@ -50,6 +51,7 @@ func (n *Node) openObserver() error {
 		Version:       n.opts.Version,
 		TableIndex:    n.tableIndex,
 		LeaderChanged: n.raft.LeaderChanged,
+		Held:          n.voteHeld,
 		Timeout:       n.profile.ObserverLease() / 3, // so that one hanging report silences nobody
 		Log:           n.log,
 	})
@@ -108,6 +110,16 @@ func (n *Node) tableIndex() uint64 {
 	return 0
 }
 
+// voteHeld reports whether the state has this node's vote on a target, or nobody's.
+func (n *Node) voteHeld(t health.Target) bool {
+	ts, ok := n.view.State().Target(t)
+	if !ok {
+		return true
+	}
+	_, held := ts.Votes[health.ObserverID(n.cfg.Name)]
+	return held
+}
+
 // keepPlan gives the prober the plan of each new revision.
 func (n *Node) keepPlan(ctx context.Context) error {
 	var planned *statestore.Spec
@@ -116,6 +128,7 @@ func (n *Node) keepPlan(ctx context.Context) error {
 		if st := n.view.State(); st.Spec != planned {
 			planned = st.Spec
 			n.prober.SetPlan(probePlan(planned))
+			n.reporter.Recheck()
 		}
 		select {
 		case <-ctx.Done():
