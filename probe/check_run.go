@@ -45,7 +45,9 @@ type runner struct {
 	userAgent string
 	roots     *x509.CertPool // nil: the system's
 	authority authorities
-	buffers   sync.Pool // of *buffer
+	// steady is the wall clock of this node's start, gone on without a step. Nil: not known.
+	steady  func() time.Time
+	buffers sync.Pool // of *buffer
 }
 
 // newChecker returns a checker, or why the check cannot be made on this node.

@@ -15,7 +15,7 @@ type handshakeChecker struct {
 func (r *runner) newHandshake(check *HandshakeCheck, endpoint netip.Addr) checker {
 	return &handshakeChecker{r, hostPort(endpoint, check.Port), &tlsClient{
 		authority: &r.authority, roots: r.roots,
-		config: tlsConfig(check.ServerName, check.ALPN), name: check.ServerName, verify: true, mustChoose: check.ALPN,
+		config: tlsConfig(check.ServerName, check.ALPN), name: check.ServerName, verify: true, mustChoose: check.ALPN, steady: r.steady,
 	}}
 }
 

@@ -111,6 +111,49 @@ func TestTLSCheck(t *testing.T) {
 	}
 }
 
+// A step of this node's wall clock, be it to the past or to the future, is no fault of
+// an endpoint's certificate (G10). One that has run out has done so by either clock.
+func TestG10AStepOfTheWallClockExpiresNoCertificate(t *testing.T) {
+	certs := newCertificates(t)
+	start := time.Now()
+	leaf, err := x509.ParseCertificate(certs.leaf(start.Add(30*time.Minute), "web.example.com").Certificate[0])
+	require.NoError(t, err)
+	const year = 365 * 24 * time.Hour
+	tests := []struct {
+		name    string
+		elapsed time.Duration // since this node started, as its clock since boot has it
+		wall    time.Duration // likewise, as its wall clock has it
+		good    bool
+	}{
+		{"both go on", time.Minute, time.Minute, true},
+		{"a step to the future", time.Minute, 10 * year, true},
+		{"a step to the past", time.Minute, -50 * year, true},
+		{"it has run out", 31 * time.Minute, 31 * time.Minute, false},
+		{"it has run out, and a step to the future", 31 * time.Minute, 10 * year, false},
+		{"it has run out, and a step to the past", 31 * time.Minute, -50 * year, false},
+		{"this node began in another year, and was set right", -50 * year, time.Minute, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := &tlsClient{
+				authority: &authorities{}, roots: certs.pool, name: "web.example.com", verify: true,
+				steady: func() time.Time { return start.Add(tt.elapsed) },
+			}
+			state := tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}}
+			for range 2 { // also with what is remembered
+				require.Equal(t, tt.good, c.judge(state, start.Add(tt.wall)) == nil)
+			}
+		})
+	}
+	c := localProber(certs.pool)
+	check, err := c.newChecker(Check{TLS: &HandshakeCheck{Port: 1}}, loopback)
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now(), check.(*handshakeChecker).tls.steady(), time.Second, "the checks that are made have it")
+	check, err = c.newChecker(Check{HTTPS: &HTTPCheck{Port: 1}}, loopback)
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now(), check.(*httpChecker).tls.steady(), time.Second)
+}
+
 // What holds once is not verified each time, but never for longer than it holds.
 func TestAVerifiedChainIsRememberedWhileItHolds(t *testing.T) {
 	certs, others := newCertificates(t), newCertificates(t)

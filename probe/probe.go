@@ -108,6 +108,8 @@ func New(cfg Config) *Prober {
 	if cfg.Clock != nil {
 		p.bootTime = cfg.Clock
 	}
+	started, boot := time.Now().Round(0), p.bootTime()
+	p.runner.steady = func() time.Time { return started.Add(p.bootTime() - boot) }
 	p.rtt.smoothed = map[netip.Addr]time.Duration{}
 	// Resolvers are of the node's own file, so the policy does not apply to them.
 	names := newResolver(&p.cfg, p.canaryDial)
