@@ -82,6 +82,37 @@ func TestG9BlindObserverNeverVotesDown(t *testing.T) {
 	})
 }
 
+// What a node saw before it was blind does not come back when it sees again: it has to
+// be seen anew.
+func TestG9SightBringsNoOldSideBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, net := newWorld(), &line{}
+		p := launch(t, Config{Canaries: canaries, WrapDial: net.wrap}, w, usEU()...)
+		h := watch(t, p, webEU)
+		time.Sleep(30 * time.Second)
+		net.cut.Store(true)
+		w.set(w.down, true, "192.0.2.10", "192.0.2.20")
+		time.Sleep(12 * time.Second) // within stale_after
+		require.True(t, p.Status().Blind)
+		net.cut.Store(false)
+		w.set(w.down, false, "192.0.2.20")
+		time.Sleep(time.Minute)
+		require.Equal(t, "unknown up:ok unknown:blind down:refused", h.sides(), "it went down while nobody saw it")
+	})
+}
+
+// An answer proves that this node could see when it asked, not when the answer came.
+func TestACanaryProvesTheMomentItWasAsked(t *testing.T) {
+	var w canaryWatch
+	asked := time.Now()
+	w.begin(asked)
+	w.end(true, asked.Add(canaryTimeout))
+	require.Equal(t, asked, w.proven)
+	w.begin(asked.Add(time.Minute))
+	w.end(false, asked.Add(time.Minute+canaryTimeout))
+	require.Equal(t, asked, w.proven, "a round without an answer proves nothing")
+}
+
 // However fast a check fails and however the moments fall, the network of the
 // node is looked at before a vote turns down.
 func TestG9BlindObserverNeverVotesDownWhateverTheMoment(t *testing.T) {
