@@ -148,7 +148,7 @@ func middle(values []float64, base float64, known bool, change int) (float64, bo
 // clusters now. Two clusters that are equally far never take turns: what a tenth of
 // noise does is below what changes a committed value.
 func latencies(st *statestore.State, e electorate) []Proposal {
-	ranked := latencyEndpoints(st)
+	ranked := st.Spec.LatencyEndpoints()
 	rtt := map[string]map[netip.Addr]statestore.Duration{}
 	changed := 0
 	for _, region := range sortedKeys(e) {
@@ -184,20 +184,4 @@ func latencies(st *statestore.State, e electorate) []Proposal {
 		Reason:  fmt.Sprintf("%d round trips changed as seen from %s", changed, strings.Join(sortedKeys(rtt), ", ")),
 		Command: statestore.MeasureLatency{RTT: rtt},
 	}}
-}
-
-// latencyEndpoints returns the endpoints that some service ranks by round trip,
-// sorted. Those of others are worth no entry.
-func latencyEndpoints(st *statestore.State) []netip.Addr {
-	var all []netip.Addr
-	for _, service := range sortedKeys(st.Spec.Services) {
-		if st.Spec.Services[service].Policy.Type != statestore.Latency {
-			continue
-		}
-		for _, c := range st.Spec.Candidates(service) {
-			all = append(all, st.Spec.Clusters[c].Endpoints()...)
-		}
-	}
-	slices.SortFunc(all, netip.Addr.Compare)
-	return slices.Compact(all)
 }

@@ -135,7 +135,6 @@ type HostnamePlan struct {
 // Prometheus is set.
 type CapacityPlan struct {
 	Cluster   string
-	Interval  time.Duration // zero: a third of MaxAge, between 1 s and 60 s
 	MaxAge    time.Duration // an older report is no report; zero: 60 s
 	Hostname  string        // of the cluster, if it has one: asked for by https and as Host
 	Endpoints []netip.Addr  // of the cluster, in the order they are asked
@@ -163,7 +162,7 @@ type CapacityPrometheus struct {
 }
 
 func (a CapacityPlan) equal(b CapacityPlan) bool {
-	if a.Cluster != b.Cluster || a.Interval != b.Interval || a.MaxAge != b.MaxAge || a.Hostname != b.Hostname ||
+	if a.Cluster != b.Cluster || a.MaxAge != b.MaxAge || a.Hostname != b.Hostname ||
 		a.Declared != b.Declared || !slices.Equal(a.Endpoints, b.Endpoints) ||
 		(a.HTTP == nil) != (b.HTTP == nil) || (a.Prometheus == nil) != (b.Prometheus == nil) {
 		return false
@@ -175,9 +174,10 @@ func (a CapacityPlan) equal(b CapacityPlan) bool {
 	return p == nil || p.URL == q.URL && p.Metric == q.Metric && p.Of == q.Of && maps.Equal(p.Labels, q.Labels)
 }
 
-// interval returns how often the capacity is asked for.
+// interval returns how often the capacity is asked for: twice in vain before the last
+// report is too old.
 func (p CapacityPlan) interval() time.Duration {
-	return max(min(cmp.Or(p.Interval, p.maxAge()/3), time.Minute), time.Second)
+	return max(min(p.maxAge()/3, time.Minute), time.Second)
 }
 
 func (p CapacityPlan) maxAge() time.Duration { return cmp.Or(p.MaxAge, time.Minute) }

@@ -1,6 +1,10 @@
 package statestore
 
-import "time"
+import (
+	"net/netip"
+	"slices"
+	"time"
+)
 
 // The policies that look at who asks.
 const (
@@ -61,6 +65,22 @@ func (s *Service) LongestTTL() time.Duration {
 		}
 	}
 	return longest.D()
+}
+
+// LatencyEndpoints returns the endpoints that some service ranks by round trip, sorted.
+// Round trips to others are worth no entry.
+func (sp *Spec) LatencyEndpoints() []netip.Addr {
+	var all []netip.Addr
+	for name, s := range sp.Services {
+		if s.Policy.Type != Latency {
+			continue
+		}
+		for _, c := range sp.Candidates(name) {
+			all = append(all, sp.Clusters[c].Endpoints()...)
+		}
+	}
+	slices.SortFunc(all, netip.Addr.Compare)
+	return slices.Compact(all)
 }
 
 // HTTPSRecord says that HTTPS records (RFC 9460) are answered too; their address

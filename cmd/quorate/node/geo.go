@@ -38,11 +38,3 @@ func (p *places) read(path string) error {
 	}
 	return nil
 }
-
-// openGeo reads the GeoIP file before anybody is answered: residency needs it. A
-// broken one keeps no node from answering all that it can.
-func (n *Node) openGeo() error {
-	n.places = newPlaces(n.log)
-	n.files = newFiles(n)
-	return nil
-}

@@ -104,20 +104,12 @@ type measuring struct {
 // measuredUnder returns what the spec asks observers to measure; nil: nothing.
 func measuredUnder(spec *statestore.Spec) *measuring {
 	m := &measuring{ranked: map[netip.Addr]bool{}}
-	asked := false
+	for _, a := range spec.LatencyEndpoints() {
+		m.ranked[a] = true
+	}
+	asked := len(m.ranked) > 0
 	for _, c := range spec.Clusters {
 		asked = asked || c.Hostname != "" || c.CapacityFrom != nil
-	}
-	for name, s := range spec.Services {
-		if s.Policy.Type != statestore.Latency {
-			continue
-		}
-		asked = true
-		for _, c := range spec.Candidates(name) {
-			for _, a := range spec.Clusters[c].Endpoints() {
-				m.ranked[a] = true
-			}
-		}
 	}
 	if !asked {
 		return nil

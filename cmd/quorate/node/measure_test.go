@@ -213,11 +213,11 @@ func TestWhatIsAskedForBesideTheProbesIsInThePlan(t *testing.T) {
 	require.Equal(t, []probe.HostnamePlan{{Cluster: "dr", Hostname: "lb.dr.example.net."}}, plan.Names)
 	require.Equal(t, []probe.CapacityPlan{
 		{
-			Cluster: "dr", Interval: 10 * time.Second, MaxAge: 30 * time.Second, Hostname: "lb.dr.example.net.",
+			Cluster: "dr", MaxAge: 30 * time.Second, Hostname: "lb.dr.example.net.",
 			Endpoints: spec.Clusters["dr"].IPv4, Declared: 20, HTTP: &probe.CapacityHTTP{Port: 443, Path: "/capacity", JSON: "$.available"},
 		},
 		{
-			Cluster: "us", Interval: time.Minute, MaxAge: time.Hour, Endpoints: spec.Clusters["us"].IPv4,
+			Cluster: "us", MaxAge: time.Hour, Endpoints: spec.Clusters["us"].IPv4,
 			Prometheus: &probe.CapacityPrometheus{URL: "http://m/", Metric: "a", Of: "b", Labels: map[string]string{"c": "d"}},
 		},
 	}, plan.Capacities)

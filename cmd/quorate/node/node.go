@@ -123,9 +123,9 @@ func Open(cfg *config.Node, opts Options) (_ *Node, err error) {
 	}
 	if err := openAll(
 		n.openDir,
-		n.openGeo,
-		n.openLKG, // before DNS: it answers from what this loads
-		n.openDNS, // before Raft: a node without quorum must answer
+		n.openFiles, // before DNS: residency needs the GeoIP file
+		n.openLKG,   // before DNS: it answers from what this loads
+		n.openDNS,   // before Raft: a node without quorum must answer
 	); err != nil {
 		return nil, err
 	}

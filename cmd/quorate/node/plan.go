@@ -3,7 +3,6 @@ package node
 import (
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/quorate/quorate/health"
 	"github.com/quorate/quorate/probe"
@@ -31,13 +30,12 @@ func probePlan(spec *statestore.Spec) probe.Plan {
 	return plan
 }
 
-// capacityPlan says where and how often a cluster's capacity is read.
+// capacityPlan says where a cluster's capacity is read.
 func capacityPlan(name string, c *statestore.Cluster) probe.CapacityPlan {
 	from := c.CapacityFrom
 	out := probe.CapacityPlan{
 		Cluster:   name,
 		MaxAge:    from.MaxAge.D(),
-		Interval:  max(min(from.MaxAge.D()/3, time.Minute), time.Second), // two may fail before it is stale
 		Hostname:  c.Hostname,
 		Endpoints: c.Endpoints(),
 		Declared:  c.Capacity,

@@ -87,6 +87,14 @@ type reloaded struct {
 	good    time.Time // when that last left nothing refused; zero: never
 }
 
+// openFiles reads the GeoIP file. A broken one keeps no node from answering all that
+// it can.
+func (n *Node) openFiles() error {
+	n.places = newPlaces(n.log)
+	n.files = newFiles(n)
+	return nil
+}
+
 // newFiles reads the GeoIP file of node.yaml, and watches it.
 func newFiles(n *Node) *files {
 	f := &files{n: n, cfg: n.cfg, status: reloaded{source: n.opts.Source}}
