@@ -170,7 +170,7 @@ func each(err error) []error {
 // reaches.
 func (s *Server) plan(c *call, written *statestore.Spec, source string, warnings []string) apitype.Plan {
 	spec := written.WithAddresses(c.st.Spec)
-	p := makePlan(c.st, spec, source, warnings)
+	p, _ := makePlan(c.st, spec, source, warnings)
 	p.Warnings = append(p.Warnings, empowerWarning(c, spec)...)
 	p.Clients = s.planReach(c.st, spec)
 	return p
@@ -185,8 +185,8 @@ func (s *Server) planReach(st *statestore.State, spec *statestore.Spec) apitype.
 }
 
 // makePlan judges a spec, with the addresses that its hostnames stand for, against
-// the state.
-func makePlan(st *statestore.State, spec *statestore.Spec, source string, warnings []string) apitype.Plan {
+// the state. The rotations are those that ApplySpec has to carry.
+func makePlan(st *statestore.State, spec *statestore.Spec, source string, warnings []string) (apitype.Plan, []statestore.RotationChange) {
 	diff, found := policy.DiffSpec(st, spec), policy.CheckSpec(st, spec)
 	p := apitype.Plan{
 		ID: planID(st.Revision, source), Base: st.Revision, Next: st.Revision + 1,
@@ -204,7 +204,7 @@ func makePlan(st *statestore.State, spec *statestore.Spec, source string, warnin
 	for _, ch := range diff.Changes {
 		p.Changes = append(p.Changes, apitype.Change{Op: ch.Op, Path: ch.Path, Old: ch.Old, New: ch.New})
 	}
-	return p
+	return p, diff.Rotations
 }
 
 func matchesView(ms []policy.Match) []apitype.Match {
@@ -309,8 +309,8 @@ func (s *Server) apply(ctx context.Context, c *call, req apitype.ApplyRequest, c
 	if prob != nil {
 		return nil, prob
 	}
-	plan := s.plan(c, written, req.Source, warnings)
-	clients := plan.Clients
+	clients := s.planReach(c.st, written.WithAddresses(c.st.Spec))
+	var plan apitype.Plan
 	res, err := s.propose(ctx, c, func(st *statestore.State) (statestore.Command, error) {
 		if err := check(st); err != nil {
 			return nil, err
@@ -319,7 +319,8 @@ func (s *Server) apply(ctx context.Context, c *call, req apitype.ApplyRequest, c
 		if err := mayEmpower(st, c.p, spec); err != nil {
 			return nil, err
 		}
-		plan = makePlan(st, spec, req.Source, warnings)
+		var rotations []statestore.RotationChange
+		plan, rotations = makePlan(st, spec, req.Source, warnings)
 		plan.Clients = clients
 		blockers := plan.Blockers
 		if req.Force {
@@ -333,12 +334,14 @@ func (s *Server) apply(ctx context.Context, c *call, req apitype.ApplyRequest, c
 			return nil, blocked(blockers)
 		}
 		return statestore.ApplySpec{
-			Base: st.Revision, Source: req.Source, Spec: spec, Reason: req.Reason,
-			Rotations: policy.DiffSpec(st, spec).Rotations,
+			Base: st.Revision, Source: req.Source, Spec: spec, Reason: req.Reason, Rotations: rotations,
 		}, nil
 	})
 	if err != nil {
 		return nil, s.explainApply(err)
+	}
+	if plan.ID == "" { // the request was done before
+		plan = s.plan(c, written, req.Source, warnings)
 	}
 	plan.Applied = res.index
 	return envelope(c, "plan", plan), nil

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -131,29 +132,22 @@ func guards(old, spec *statestore.Spec) Guards {
 	}
 	// The rails of the revision in force count: a plan may not lift them for itself.
 	g.MaxUpdates, g.MaxDeletes = old.Safety.Plan.MaxUpdateRatio, old.Safety.Plan.MaxDeleteRatio
-	before, after := objects(old), objects(spec)
-	updated, deleted := 0, 0
-	for path, was := range before {
-		is, kept := after[path]
-		switch {
-		case !kept:
-			deleted++
-		case !equalJSON(was, is):
-			updated++
-		}
+	count, updated, deleted := 0, 0, 0
+	for _, of := range [][3]int{touched(old.Zones, spec.Zones), touched(old.Clusters, spec.Clusters), touched(old.Services, spec.Services)} {
+		count, updated, deleted = count+of[0], updated+of[1], deleted+of[2]
 	}
-	g.Updates = float64(updated) / float64(len(before))
-	g.Deletes = float64(deleted) / float64(len(before))
+	g.Updates = float64(updated) / float64(count)
+	g.Deletes = float64(deleted) / float64(count)
 	for name, zone := range old.Zones {
 		now := spec.Zones[name]
 		g.NSChanged = g.NSChanged || now == nil || !slices.Equal(zone.NS, now.NS)
 	}
 	// One object is always few: else nobody could edit a spec of three.
 	if updated > 1 && g.Updates > g.MaxUpdates {
-		g.Exceeded = append(g.Exceeded, fmt.Sprintf("updates %.0f%% of %.0f%%: %d of %d objects change", 100*g.Updates, 100*g.MaxUpdates, updated, len(before)))
+		g.Exceeded = append(g.Exceeded, fmt.Sprintf("updates %.0f%% of %.0f%%: %d of %d objects change", 100*g.Updates, 100*g.MaxUpdates, updated, count))
 	}
 	if g.Deletes > g.MaxDeletes {
-		g.Exceeded = append(g.Exceeded, fmt.Sprintf("deletes %.0f%% of %.0f%%: %d of %d objects go", 100*g.Deletes, 100*g.MaxDeletes, deleted, len(before)))
+		g.Exceeded = append(g.Exceeded, fmt.Sprintf("deletes %.0f%% of %.0f%%: %d of %d objects go", 100*g.Deletes, 100*g.MaxDeletes, deleted, count))
 	}
 	if g.NSChanged && !old.Safety.Plan.FreeNSChanges {
 		g.Exceeded = append(g.Exceeded, "the NS set changes: the parent's delegation must follow")
@@ -161,26 +155,44 @@ func guards(old, spec *statestore.Spec) Guards {
 	return g
 }
 
-// objects returns the spec's zones, clusters and services by path.
-func objects(sp *statestore.Spec) map[string]any {
-	out := map[string]any{}
-	root, _ := tree(sp).(map[string]any)
-	for _, kind := range []string{"zones", "clusters", "services"} {
-		of, _ := root[kind].(map[string]any)
-		for name, v := range of {
-			out[kind+"."+name] = v
+// touched counts the objects of a kind, and how many of them change and go.
+func touched[V any](old, now map[string]*V) (n [3]int) {
+	n[0] = len(old)
+	for name, was := range old {
+		switch is, kept := now[name]; {
+		case !kept:
+			n[2]++
+		case !sameText(was, is):
+			n[1]++
 		}
 	}
-	return out
+	return n
 }
 
 // CompareSpecs returns the differences of two specs, sorted by path. Maps of
 // plain values are compared as a whole, as people write them on one line.
 func CompareSpecs(old, spec *statestore.Spec) []Change {
 	var cs []Change
-	compare(nil, tree(withRoles(old)), tree(withRoles(spec)), &cs)
+	a, b := withoutCommon(withRoles(old), withRoles(spec))
+	compare(nil, tree(a), tree(b), &cs)
 	slices.SortStableFunc(cs, func(a, b Change) int { return slices.Compare(a.at, b.at) })
 	return cs
+}
+
+// withoutCommon returns the specs without the services that are the same in both:
+// of thousands few change, and the rest need not be taken apart.
+func withoutCommon(a, b *statestore.Spec) (*statestore.Spec, *statestore.Spec) {
+	left, right := *a, *b
+	same := func(name string) bool {
+		return a.Services[name] != nil && reflect.DeepEqual(a.Services[name], b.Services[name])
+	}
+	without := func(m map[string]*statestore.Service) map[string]*statestore.Service {
+		m = maps.Clone(m)
+		maps.DeleteFunc(m, func(name string, _ *statestore.Service) bool { return same(name) })
+		return m
+	}
+	left.Services, right.Services = without(a.Services), without(b.Services)
+	return &left, &right
 }
 
 // withRoles returns sp with the built-in roles where it names none, as Apply
@@ -284,10 +296,11 @@ func tree(sp *statestore.Spec) any {
 	return v
 }
 
-func equalJSON(a, b any) bool { return show(a) == show(b) }
-
 // sameText compares plain data by its encoding.
 func sameText(a, b any) bool {
+	if reflect.DeepEqual(a, b) {
+		return true
+	}
 	ta, errA := json.Marshal(a)
 	tb, errB := json.Marshal(b)
 	return errA == nil && errB == nil && string(ta) == string(tb)

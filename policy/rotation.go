@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"net/netip"
+	"reflect"
 	"slices"
 
 	"github.com/quorate/quorate/health"
@@ -50,10 +51,24 @@ func Wanted(st *statestore.State, service string) statestore.RotationChange {
 
 // respecified reports whether the service is new or its effective spec differs.
 func (v view) respecified(service string) bool {
-	if v.st.Spec == v.spec {
+	old, now := v.st.Spec.Services[service], v.spec.Services[service]
+	switch {
+	case v.st.Spec == v.spec:
 		return false
+	case old == nil:
+		return true
+	case reflect.DeepEqual(old, now) && v.sameCandidates(service):
+		return false // which is much less work than two digests
 	}
-	return v.st.Spec.Services[service] == nil || v.st.Spec.ServiceDigest(service) != v.spec.ServiceDigest(service)
+	return v.st.Spec.ServiceDigest(service) != v.spec.ServiceDigest(service)
+}
+
+// sameCandidates reports whether the service picks the same clusters under both specs.
+func (v view) sameCandidates(service string) bool {
+	names := v.spec.Candidates(service)
+	return slices.Equal(v.st.Spec.Candidates(service), names) && !slices.ContainsFunc(names, func(c string) bool {
+		return !reflect.DeepEqual(v.st.Spec.Clusters[c], v.spec.Clusters[c])
+	})
 }
 
 // last returns the rotation in force, the zero one for a new service.

@@ -3,6 +3,7 @@ package statestore
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 	"slices"
 
 	"github.com/quorate/quorate/health"
@@ -199,6 +200,9 @@ func (c *Cluster) ReportsLike(o *Cluster) bool {
 
 // sameJSON compares plain data by its encoding.
 func sameJSON(a, b any) bool {
+	if reflect.DeepEqual(a, b) {
+		return true // most of a spec is as before, and this is much less work
+	}
 	ja, errA := json.Marshal(a)
 	jb, errB := json.Marshal(b)
 	return errA == nil && errB == nil && bytes.Equal(ja, jb)
