@@ -31,6 +31,34 @@ func TestGuaranteesNameTestsThatExist(t *testing.T) {
 	}
 }
 
+// Who follows a move or a placement through the code finds each file that the page
+// names: in the folder named last in its cell, statestore in the last column.
+func TestTheLayoutNamesFilesThatExist(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs/layout.md"))
+	require.NoError(t, err)
+	file := regexp.MustCompile("`([a-z_/]+\\.go)`")
+	named := 0
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 5 {
+			continue
+		}
+		for i, dir := range map[int]string{2: "", 3: "statestore"} {
+			for _, m := range file.FindAllStringSubmatch(cells[i], -1) {
+				name := m[1]
+				if strings.Contains(name, "/") {
+					dir = filepath.Dir(name)
+				}
+				named++
+				if _, err := os.Stat(filepath.Join(root, dir, filepath.Base(name))); err != nil {
+					t.Errorf("docs/layout.md names %s/%s: %v", dir, filepath.Base(name), err)
+				}
+			}
+		}
+	}
+	require.Greater(t, named, 40, "the tables were read")
+}
+
 // Each direct requirement has a reason, a licence and an alternative on record.
 func TestEveryDirectDependencyHasALine(t *testing.T) {
 	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
