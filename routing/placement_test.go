@@ -198,6 +198,16 @@ func TestPlacementTraces(t *testing.T) {
 
 	q.Subnet, q.Client = netip.Prefix{}, netip.MustParseAddr("203.0.113.1")
 	require.Equal(t, "203.0.113.1 (query source; no ECS) -> not in geo file 2026-10-07", steps(nil, q)["client"].Text)
+
+	local := func(_ *statestore.State, s *statestore.Service) {
+		s.Policy = statestore.Policy{Type: statestore.Weighted, Affinity: statestore.LocalAffinity, Sticky: true}
+	}
+	q.Name, q.Client = "web.gslb.test.", netip.IPv4Unspecified()
+	got = steps(local, q)
+	require.Equal(t, "any client (no address given)", got["client"].Text)
+	require.Contains(t, got["rank"].Note, "affinity local: nobody knows where the client is; by weight")
+	q.Subnet = netip.MustParsePrefix("10.8.3.0/24")
+	require.Equal(t, "any resolver (ECS 10.8.3.0/24) -> cluster eu -> region eu-west", steps(local, q)["client"].Text)
 }
 
 func TestTTLOverrides(t *testing.T) {

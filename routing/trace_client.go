@@ -11,13 +11,16 @@ import (
 
 // client tells who asks and where that is.
 func (t Trace) client() Step {
-	who := "any client"
-	if t.query.Client.IsValid() {
-		who = t.query.Client.String()
-	}
-	if t.query.Subnet.IsValid() {
+	who := t.query.Client.String()
+	named := t.query.Client.IsValid() && !t.query.Client.IsUnspecified()
+	switch {
+	case t.query.Subnet.IsValid() && !named:
+		who = fmt.Sprintf("any resolver (ECS %s)", t.query.Subnet)
+	case t.query.Subnet.IsValid():
 		who += fmt.Sprintf(" (ECS %s)", t.query.Subnet)
-	} else {
+	case !named:
+		who = "any client (no address given)"
+	default:
 		who += " (query source; no ECS)"
 	}
 	s := Step{Step: "client", Text: who + t.whereabouts()}
@@ -142,10 +145,14 @@ func (t Trace) rankedBy(g *group) string {
 	spec := t.table.state.Spec.Services[t.service.name]
 	c := t.class()
 	var parts []string
-	switch spec.Policy.Affinity {
-	case statestore.LocalAffinity:
+	switch {
+	case spec.Policy.Affinity != statestore.NoAffinity && c.cluster == "" && c.region == "":
+		if spec.Policy.Type != statestore.Geo { // which says so itself
+			parts = append(parts, "affinity "+string(spec.Policy.Affinity)+": nobody knows where the client is")
+		}
+	case spec.Policy.Affinity == statestore.LocalAffinity:
 		parts = append(parts, "affinity local: "+[]string{"its own cluster", "its own region", "no cluster of its own or its region is in rotation"}[t.lowestTier(g)])
-	case statestore.RemoteAffinity:
+	case spec.Policy.Affinity == statestore.RemoteAffinity:
 		parts = append(parts, "affinity remote: "+[]string{"outside its region", "only its own region is left", "only its own cluster is left"}[t.lowestTier(g)])
 	}
 	if t.plan.out && spec.Policy.Spillover != nil && len(spec.Policy.Spillover.Order) > 0 {
