@@ -71,7 +71,7 @@ func probed(st *statestore.State, req apitype.ProbeRequest) (checks int, err err
 	case req.Service != "" && !slices.Contains(st.Spec.Candidates(req.Service), req.Cluster):
 		return 0, notFound("cluster of "+req.Service, req.Cluster)
 	case req.Service == "" && cluster.Check == nil:
-		return 0, invalidField("/service", "must be given, since %s has no front-door check, is empty", req.Cluster)
+		return 0, invalidField("/service", "must be given: %s has no front-door check", req.Cluster)
 	}
 	checks = 1
 	if svc != nil {
@@ -82,7 +82,7 @@ func probed(st *statestore.State, req apitype.ProbeRequest) (checks int, err err
 	}
 	endpoints := cluster.Endpoints()
 	if len(endpoints) == 0 {
-		return 0, invalidField("/cluster", "must have an address to probe, but %s has none yet: nobody has resolved %q", req.Cluster, cluster.Hostname)
+		return 0, invalidField("/cluster", "must have an address to probe, but %s has none yet: nobody has resolved %q; why is in the nodes' logs (hostname does not resolve)", req.Cluster, cluster.Hostname)
 	}
 	if req.Endpoint == "" {
 		return checks * len(endpoints), nil

@@ -62,8 +62,8 @@ func TestAProbeThatMakesNoSenseIsRefused(t *testing.T) {
 		{"a member without a way there", "admin", `{"service":"web","cluster":"eu","from":"us-1"}`, 501, "unsupported", "another node"},
 		{"an address of another cluster", "admin", `{"service":"web","cluster":"eu","endpoint":"198.51.100.10"}`, 422, "validation", "must be an endpoint of eu (192.0.2.10)"},
 		{"no address", "admin", `{"service":"web","cluster":"eu","endpoint":"eu"}`, 422, "validation", `is "eu"`},
-		{"a front door without a check", "admin", `{"cluster":"us"}`, 422, "validation", "us has no front-door check"},
-		{"a cluster that nobody has resolved", "admin", `{"service":"web","cluster":"lb"}`, 422, "validation", `nobody has resolved "lb.test."`},
+		{"a front door without a check", "admin", `{"cluster":"us"}`, 422, "validation", "must be given: us has no front-door check"},
+		{"a cluster that nobody has resolved", "admin", `{"service":"web","cluster":"lb"}`, 422, "validation", `nobody has resolved "lb.test."; why is in the nodes' logs`},
 		{"no cluster", "admin", `{"service":"web"}`, 422, "validation", "must be given"},
 		{"an unknown field", "admin", `{"service":"web","cluster":"eu","url":"http://169.254.169.254/"}`, 422, "validation", "unexpected property"},
 	}

@@ -153,6 +153,8 @@ func notes(st *statestore.State, name string, r statestore.Rotation, f *statesto
 			out = append(out, c+" contested")
 		case v.Mark == health.Unobserved:
 			out = append(out, c+" unobserved")
+		case v.Number == 0 && st.Spec.Clusters[c] != nil && len(st.Spec.Clusters[c].Endpoints()) == 0:
+			out = append(out, c+" has no address yet")
 		case v.Number == 0:
 			out = append(out, c+" not judged yet")
 		}
