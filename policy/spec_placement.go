@@ -31,9 +31,9 @@ func (f *Findings) removals(st *statestore.State, spec *statestore.Spec, broken 
 				commands = undrainCommands(st, cluster) // one of them makes room for this drain
 			}
 		}
-		commands = append(commands, "quorate drain "+cluster)
+		commands = append(commands, fmt.Sprintf(`quorate drain %s --reason "..."`, cluster))
 		f.Blockers = append(f.Blockers, Blocker{Rule: RuleInUse, Waivable: true, Reason: fmt.Sprintf(
-			"clusters.%s: %s still answered with it; first: %s, and wait until old answers are gone; or have apply do both: quorate apply --cascade",
+			`clusters.%s: %s still answered with it; first: %s, and wait until old answers are gone; or have apply do both: quorate apply -f FILE --cascade --reason "..."`,
 			cluster, areAnswered(users), strings.Join(commands, ", "))})
 	}
 }

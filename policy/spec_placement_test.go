@@ -17,7 +17,7 @@ func TestARemovedClusterIsDrainedFirst(t *testing.T) {
 	gone := clone(w.st().Spec, func(sp *statestore.Spec) { delete(sp.Clusters, "ap") })
 	f := CheckSpec(w.st(), gone)
 	require.Equal(t, []Blocker{{Rule: RuleInUse, Waivable: true, Reason: "clusters.ap: api and web are still answered with it; " +
-		"first: quorate drain ap, and wait until old answers are gone; or have apply do both: quorate apply --cascade"}}, f.Blockers)
+		`first: quorate drain ap --reason "...", and wait until old answers are gone; or have apply do both: quorate apply -f FILE --cascade --reason "..."`}}, f.Blockers)
 	require.NoError(t, w.clone().try(applyOf(w.st(), gone)), "forced it is applied")
 
 	drain := func(c string, services ...string) {
@@ -25,7 +25,7 @@ func TestARemovedClusterIsDrainedFirst(t *testing.T) {
 	}
 	drain("eu")
 	f = CheckSpec(w.st(), gone)
-	require.Contains(t, f.Blockers[0].Reason, "first: quorate undrain eu, quorate drain ap,", "max_drained is 1")
+	require.Contains(t, f.Blockers[0].Reason, "first: quorate undrain eu, quorate drain ap ", "max_drained is 1")
 	w.do(statestore.UndrainCluster{Cluster: "eu", Rotations: UndrainRotations(w.st(), "eu")})
 	drain("ap", "web")
 	f = CheckSpec(w.st(), gone)
