@@ -367,7 +367,7 @@ func (c *cli) applyCommand() *cobra.Command {
 			req := apitype.ApplyRequest{Reason: a.reason, Force: force}
 			if path, err := planPath(id); err == nil {
 				if source, err := os.ReadFile(path); err == nil {
-					req.Source = string(source)
+					req.Source, req.Name = string(source), strings.Join(files, ",")
 				}
 			}
 			env, err := send[apitype.Plan](cmd.Context(), c, client.Request{

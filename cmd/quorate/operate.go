@@ -28,6 +28,7 @@ func (c *cli) operateCommands() []*cobra.Command {
 
 func (c *cli) queryCommand() *cobra.Command {
 	var o dnsclient.Options
+	var subnet string
 	cmd := &cobra.Command{
 		Use:   "query NAME [TYPE] [@SERVER]",
 		Short: "Ask a DNS server one question",
@@ -40,6 +41,11 @@ them.`,
 			name, qtype, server, err := question(args)
 			if err != nil {
 				return usageError(err)
+			}
+			if subnet != "" {
+				if o.Subnet, err = netip.ParsePrefix(subnet); err != nil {
+					return usageError(fmt.Errorf("--subnet: must be a network such as 192.0.2.0/24, is %q", subnet))
+				}
 			}
 			servers, err := c.queryServers(server)
 			if err != nil {
@@ -73,7 +79,7 @@ them.`,
 	}
 	cmd.Flags().BoolVar(&o.TCP, "tcp", false, "ask over TCP")
 	cmd.Flags().BoolVar(&o.NSID, "nsid", false, "ask which node answers")
-	cmd.Flags().TextVar(&o.Subnet, "subnet", netip.Prefix{}, "ask for clients in this `network`, such as 192.0.2.0/24")
+	cmd.Flags().StringVar(&subnet, "subnet", "", "ask for clients in this `network`, such as 192.0.2.0/24")
 	return cmd
 }
 

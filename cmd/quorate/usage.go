@@ -89,7 +89,7 @@ func tell(w io.Writer, cmd *cobra.Command, err error) {
 		problem.Next = listOf(problem.Problem.Error())
 		text = problem.Error()
 	case errors.As(err, &none) && !none.Unknown:
-		text += "\nnext: give --addr HOST:PORT of a node's API, or run this as root on a node's host"
+		text += "\nnext: give --addr HOST:PORT of a node's API, or run this as root on a node's host; a demo is started by: quorate dev"
 	}
 	fmt.Fprintln(w, "quorate: "+text)
 }
