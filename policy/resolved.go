@@ -23,8 +23,8 @@ func resolutions(st *statestore.State, e electorate) []Proposal {
 			continue
 		}
 		agreed, regions := e.agree(cluster, c)
-		if len(agreed) == 0 {
-			continue // the last good set stays
+		if len(agreed) == 0 || sameSet(agreed, c.Endpoints()) {
+			continue // the last good set stays; the usual case must cost nothing per service
 		}
 		addresses, carried := settle(st, cluster, agreed)
 		if sameSet(addresses, c.Endpoints()) || slices.ContainsFunc(carried, func(rc statestore.RotationChange) bool { return touched[rc.Service] }) {
