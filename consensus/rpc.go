@@ -222,13 +222,23 @@ func (r *rpc) call(ctx context.Context, node, method string, body []byte) ([]byt
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	c, err := r.conn(ctx, node)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
-	}
 	request := binary.BigEndian.AppendUint32(nil, uint32(max(1, time.Until(deadline).Milliseconds())))
 	request = append(append(append(request, byte(len(method))), method...), body...)
-	response, err := r.exchange(ctx, c, request)
+	var (
+		c        net.Conn
+		response []byte
+		err      = errUnsent
+	)
+	for tries := 0; tries <= maxIdle && errors.Is(err, errUnsent); tries++ {
+		var dialErr error
+		if c, dialErr = r.conn(ctx, node); dialErr != nil {
+			return nil, fmt.Errorf("%w: %w", ErrUnreachable, dialErr)
+		}
+		response, err = r.exchange(ctx, c, request)
+	}
+	if errors.Is(err, errUnsent) {
+		err = fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
 	if err != nil {
 		_ = c.Close() // its state is unknown
 		r.forget(node)
@@ -240,8 +250,8 @@ func (r *rpc) call(ctx context.Context, node, method string, body []byte) ([]byt
 
 func (r *rpc) exchange(ctx context.Context, c net.Conn, request []byte) ([]byte, error) {
 	deadline, _ := ctx.Deadline()
-	if err := c.SetDeadline(deadline); err != nil {
-		return nil, err
+	if c.SetDeadline(deadline) != nil {
+		return nil, errUnsent
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) }) // best effort: the deadline comes anyway
 	defer stop()
@@ -260,6 +270,10 @@ func (r *rpc) exchange(ctx context.Context, c net.Conn, request []byte) ([]byte,
 	}
 	return response, err
 }
+
+// errUnsent says that the connection was closed on this side while it was idle, as the
+// mesh does to those that are old: nothing was sent, and another one will do.
+var errUnsent = errors.New("the connection was closed before the request")
 
 var errLate = errors.New("answered as the caller gave up")
 
