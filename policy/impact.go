@@ -104,6 +104,9 @@ const overloadPercent = 150
 // of the capacity. What all clusters together can take is what the clients need:
 // nothing else is known of them.
 func (v view) overloads(service string, im Impact) []string {
+	if len(im.Before) == 0 {
+		return nil // what a new service will carry nobody knows
+	}
 	need := 0
 	for _, c := range v.spec.Candidates(service) {
 		if v.spec.Clusters[c].Capacity == 0 {

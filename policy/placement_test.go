@@ -243,6 +243,18 @@ func TestCheckOverride(t *testing.T) {
 	require.False(t, got[1].Waivable)
 }
 
+func TestOfANewServiceNobodyKnowsTheLoad(t *testing.T) {
+	w := upWorld(t, reporting)
+	spec := clone(w.st().Spec, func(sp *statestore.Spec) {
+		sp.Services["api"] = testService("api")
+		sp.Services["api"].Policy = statestore.Policy{Type: statestore.Failover, Order: []string{"ap", "eu", "us"}}
+	})
+	answers := DiffSpec(w.st(), spec).Answers
+	require.Len(t, answers, 1)
+	require.Empty(t, answers[0].Before)
+	require.Empty(t, answers[0].Warnings)
+}
+
 func TestOverrideImpactShowsWhoTakesTheClients(t *testing.T) {
 	w := upWorld(t, reporting)
 	im := OverrideImpact(w.st(), "web", "ap")[0]
