@@ -327,6 +327,45 @@ func TestEqualLatenciesNeverAlternate(t *testing.T) {
 	require.Equal(t, 1, commits, "the first values, and never again")
 }
 
+// A region sees what most of its observers see: one liar in each of them, two regions
+// full of honest ones each outvoting it, changes nothing (G1).
+func TestARegionSeesWhatMostOfItsObserversSee(t *testing.T) {
+	w := newWorld(t, testSpec(named, reporting), regions...)
+	w.known("192.0.2.40")
+	w.do(statestore.ReportCapacity{Cluster: "eu", Capacity: 50})
+	for _, region := range regions {
+		for i := 2; i <= 3; i++ {
+			m := member(region)
+			m.Name = fmt.Sprintf("%s-%d", region, i)
+			w.do(statestore.UpsertMember{Member: m})
+		}
+	}
+	say := func(liars, of int, lie ...string) []Measurement {
+		var ms []Measurement
+		for _, region := range regions {
+			for i := 1; i <= of; i++ {
+				m := Measurement{
+					Observer: health.ObserverID(fmt.Sprintf("%s-%d", region, i)),
+					Resolved: sees("192.0.2.40"), Capacity: map[string]float64{"eu": 50},
+				}
+				if i <= liars {
+					m.Resolved, m.Capacity = sees(lie...), map[string]float64{"eu": 0}
+				}
+				ms = append(ms, m)
+			}
+		}
+		return ms
+	}
+	for _, lie := range [][]string{{"192.0.2.66"}, {"192.0.2.40", "192.0.2.66"}} {
+		require.Empty(t, Measured(w.st(), say(1, 3, lie...), time.Hour), "one of three in every region: %v", lie)
+		require.Empty(t, Measured(w.st(), say(1, 2, lie...), time.Hour), "one of two in every region: %v", lie)
+		plan := Measured(w.st(), say(2, 3, lie...), time.Hour)
+		require.Len(t, plan, 2, "two of three in every region: %v", lie)
+		require.Equal(t, addrs(lie...), plan[0].Command.(statestore.ResolveCluster).Addrs)
+		require.Zero(t, plan[1].Command.(statestore.ReportCapacity).Capacity)
+	}
+}
+
 // Whatever one observer says, alone it changes no address and no capacity.
 func TestNoLoneObserverChangesAnything(t *testing.T) { // G1
 	rapid.Check(t, func(t *rapid.T) {
