@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -162,7 +161,7 @@ func touched[V any](old, now map[string]*V) (n [3]int) {
 		switch is, kept := now[name]; {
 		case !kept:
 			n[2]++
-		case !sameText(was, is):
+		case !statestore.Same(was, is):
 			n[1]++
 		}
 	}
@@ -184,7 +183,7 @@ func CompareSpecs(old, spec *statestore.Spec) []Change {
 func withoutCommon(a, b *statestore.Spec) (*statestore.Spec, *statestore.Spec) {
 	left, right := *a, *b
 	same := func(name string) bool {
-		return a.Services[name] != nil && reflect.DeepEqual(a.Services[name], b.Services[name])
+		return a.Services[name] != nil && statestore.Same(a.Services[name], b.Services[name])
 	}
 	without := func(m map[string]*statestore.Service) map[string]*statestore.Service {
 		m = maps.Clone(m)
@@ -294,16 +293,6 @@ func tree(sp *statestore.Spec) any {
 		return nil
 	}
 	return v
-}
-
-// sameText compares plain data by its encoding.
-func sameText(a, b any) bool {
-	if reflect.DeepEqual(a, b) {
-		return true
-	}
-	ta, errA := json.Marshal(a)
-	tb, errB := json.Marshal(b)
-	return errA == nil && errB == nil && string(ta) == string(tb)
 }
 
 // show prints a JSON value the way people write it in a spec.

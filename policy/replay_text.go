@@ -94,7 +94,7 @@ func (r *replay) caveats() {
 			continue
 		}
 		old, now := slices.Concat(was.Checks.All, was.Checks.Any), slices.Concat(is.Checks.All, is.Checks.Any)
-		if !sameText(seen(old), seen(now)) {
+		if !statestore.Same(seen(old), seen(now)) {
 			r.warn("%s: its checks look at something else, or at another pace; the votes are of what was checked then", service)
 		}
 		if len(now) > 1 && slices.ContainsFunc(now[1:], func(c *statestore.Check) bool {

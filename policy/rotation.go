@@ -3,7 +3,6 @@ package policy
 import (
 	"cmp"
 	"net/netip"
-	"reflect"
 	"slices"
 
 	"github.com/quorate/quorate/health"
@@ -57,7 +56,7 @@ func (v view) respecified(service string) bool {
 		return false
 	case old == nil:
 		return true
-	case reflect.DeepEqual(old, now) && v.sameCandidates(service):
+	case statestore.Same(old, now) && v.sameCandidates(service):
 		return false // which is much less work than two digests
 	}
 	return v.st.Spec.ServiceDigest(service) != v.spec.ServiceDigest(service)
@@ -67,7 +66,7 @@ func (v view) respecified(service string) bool {
 func (v view) sameCandidates(service string) bool {
 	names := v.spec.Candidates(service)
 	return slices.Equal(v.st.Spec.Candidates(service), names) && !slices.ContainsFunc(names, func(c string) bool {
-		return !reflect.DeepEqual(v.st.Spec.Clusters[c], v.spec.Clusters[c])
+		return !statestore.Same(v.st.Spec.Clusters[c], v.spec.Clusters[c])
 	})
 }
 

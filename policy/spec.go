@@ -210,7 +210,7 @@ func (f *Findings) identity(old, spec *statestore.Spec) {
 		switch was, is := old.Regions[name], spec.Regions[name]; {
 		case is == nil:
 			f.warn("regions.%s: it is gone; its clients count as those of the nearest other region", name)
-		case !sameText(was, is):
+		case !statestore.Same(was, is):
 			f.warn("regions.%s: it changes which clients count as its own, or how near they are", name)
 		}
 	}

@@ -33,7 +33,7 @@ func (c UpsertMember) apply(st *State, at entry) (record, error) {
 		return record{}, err
 	}
 	m.AddedIndex = old.AddedIndex
-	if sameJSON(*old, m) {
+	if Same(*old, m) {
 		return record{}, nil
 	}
 	st.Members = with(st.Members, m.Name, &m)

@@ -179,7 +179,7 @@ func compareSpecs(d *SpecDetail, a, b *Spec) {
 		name string
 		a, b any
 	}{{"safety", a.Safety, b.Safety}, {"access", a.Access, b.Access}, {"retention", a.Retention, b.Retention}, {"notify", a.Notify, b.Notify}} {
-		if !sameJSON(part.a, part.b) {
+		if !Same(part.a, part.b) {
 			d.Changed = append(d.Changed, part.name)
 		}
 	}
@@ -191,7 +191,7 @@ func compareMaps[V any](d *SpecDetail, kind string, a, b map[string]*V) {
 		switch {
 		case !ok:
 			d.Removed = append(d.Removed, kind+"/"+name)
-		case !sameJSON(a[name], v):
+		case !Same(a[name], v):
 			d.Changed = append(d.Changed, kind+"/"+name)
 		}
 	}

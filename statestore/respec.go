@@ -1,9 +1,6 @@
 package statestore
 
 import (
-	"bytes"
-	"encoding/json"
-	"reflect"
 	"slices"
 
 	"github.com/quorate/quorate/health"
@@ -155,7 +152,7 @@ func carry(was *TargetState, same bool, at entry) *TargetState {
 // front-door check.
 func sameDoor(a, b *Spec, cluster string) bool {
 	ca, cb := a.Clusters[cluster], b.Clusters[cluster]
-	return ca != nil && cb != nil && (ca == cb || sameJSON(ca.Check.AsProbed(), cb.Check.AsProbed()))
+	return ca != nil && cb != nil && (ca == cb || Same(ca.Check.AsProbed(), cb.Check.AsProbed()))
 }
 
 // sameChecks reports whether a service is there under both specs and probed the
@@ -169,7 +166,7 @@ func sameChecks(a, b *Spec, service string) bool {
 		return true // of the same spec, but for addresses
 	}
 	// The first name is what "{service}" stands for in a check.
-	return slices.Equal(sa.Names[:min(1, len(sa.Names))], sb.Names[:min(1, len(sb.Names))]) && sameJSON(sa.Checks.AsProbed(), sb.Checks.AsProbed())
+	return slices.Equal(sa.Names[:min(1, len(sa.Names))], sb.Names[:min(1, len(sb.Names))]) && Same(sa.Checks.AsProbed(), sb.Checks.AsProbed())
 }
 
 // sameHost reports whether a cluster is probed under the same name for the service.
@@ -194,16 +191,6 @@ func (c *Cluster) ReportsLike(o *Cluster) bool {
 		return true
 	}
 	// A part of the declared capacity is another number when that one is.
-	return c.Capacity == o.Capacity && sameJSON(c.CapacityFrom.HTTP, o.CapacityFrom.HTTP) &&
-		sameJSON(c.CapacityFrom.Prometheus, o.CapacityFrom.Prometheus)
-}
-
-// sameJSON compares plain data by its encoding.
-func sameJSON(a, b any) bool {
-	if reflect.DeepEqual(a, b) {
-		return true // most of a spec is as before, and this is much less work
-	}
-	ja, errA := json.Marshal(a)
-	jb, errB := json.Marshal(b)
-	return errA == nil && errB == nil && bytes.Equal(ja, jb)
+	return c.Capacity == o.Capacity && Same(c.CapacityFrom.HTTP, o.CapacityFrom.HTTP) &&
+		Same(c.CapacityFrom.Prometheus, o.CapacityFrom.Prometheus)
 }
