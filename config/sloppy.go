@@ -141,21 +141,3 @@ func (b *specBuilder) sloppyService(s *statestore.Service, v *value) {
 	}
 	b.c.warnf(at.at, at.path, "%s, %s", strings.Join(weak, ", "), after)
 }
-
-// openEnded warns when a cluster that is added later would become a side of a
-// stateful service.
-func (b *specBuilder) openEnded(v *value) {
-	sel := v.child("clusters")
-	if !v.set("stateful") || sel.set("only") {
-		return
-	}
-	if match := sel.child("match"); sel.set("match") && match.fine() {
-		b.c.warnf(match.at, match.path, "open-ended: a new cluster with these labels becomes a candidate of a stateful service; name the clusters in only")
-	} else if !sel.set("match") {
-		at := v
-		if v.set("clusters") {
-			at = sel
-		}
-		b.c.warnf(at.at, join(v.path, "clusters"), "open-ended: every new cluster becomes a candidate of a stateful service; name the clusters in only")
-	}
-}

@@ -265,3 +265,21 @@ func (b *specBuilder) approval(name string, s *statestore.Service, st *value) {
 		b.c.warnf(at.at, at.path, "no role of policy %s (%s) is for service %s: only the local socket could sign", policy, strings.Join(p.From, ", "), name)
 	}
 }
+
+// openEnded warns when a cluster that is added later would become a side of a
+// stateful service.
+func (b *specBuilder) openEnded(v *value) {
+	sel := v.child("clusters")
+	if !v.set("stateful") || sel.set("only") {
+		return
+	}
+	if match := sel.child("match"); sel.set("match") && match.fine() {
+		b.c.warnf(match.at, match.path, "open-ended: a new cluster with these labels becomes a candidate of a stateful service; name the clusters in only")
+	} else if !sel.set("match") {
+		at := v
+		if v.set("clusters") {
+			at = sel
+		}
+		b.c.warnf(at.at, join(v.path, "clusters"), "open-ended: every new cluster becomes a candidate of a stateful service; name the clusters in only")
+	}
+}
