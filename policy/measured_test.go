@@ -331,7 +331,7 @@ func TestEqualLatenciesNeverAlternate(t *testing.T) {
 // full of honest ones each outvoting it, changes nothing (G1).
 func TestARegionSeesWhatMostOfItsObserversSee(t *testing.T) {
 	w := newWorld(t, testSpec(named, reporting), regions...)
-	w.known("192.0.2.40")
+	w.known("192.0.2.40", "192.0.2.41")
 	w.do(statestore.ReportCapacity{Cluster: "eu", Capacity: 50})
 	for _, region := range regions {
 		for i := 2; i <= 3; i++ {
@@ -346,7 +346,7 @@ func TestARegionSeesWhatMostOfItsObserversSee(t *testing.T) {
 			for i := 1; i <= of; i++ {
 				m := Measurement{
 					Observer: health.ObserverID(fmt.Sprintf("%s-%d", region, i)),
-					Resolved: sees("192.0.2.40"), Capacity: map[string]float64{"eu": 50},
+					Resolved: sees("192.0.2.40", "192.0.2.41"), Capacity: map[string]float64{"eu": 50},
 				}
 				if i <= liars {
 					m.Resolved, m.Capacity = sees(lie...), map[string]float64{"eu": 0}
@@ -356,7 +356,7 @@ func TestARegionSeesWhatMostOfItsObserversSee(t *testing.T) {
 		}
 		return ms
 	}
-	for _, lie := range [][]string{{"192.0.2.66"}, {"192.0.2.40", "192.0.2.66"}} {
+	for _, lie := range [][]string{{"192.0.2.66"}, {"192.0.2.40"}, {"192.0.2.40", "192.0.2.41", "192.0.2.66"}} {
 		require.Empty(t, Measured(w.st(), say(1, 3, lie...), time.Hour), "one of three in every region: %v", lie)
 		require.Empty(t, Measured(w.st(), say(1, 2, lie...), time.Hour), "one of two in every region: %v", lie)
 		plan := Measured(w.st(), say(2, 3, lie...), time.Hour)
