@@ -52,8 +52,8 @@ func TestDrainsTakeSeveralClustersOutInOneEntry(t *testing.T) {
 		require.Equal(t, "admin-user", r.store.State().Clusters[c].Drain.By)
 	}
 	history := r.get("/v1/history?service=web").body
-	require.Contains(t, history, "clusters.drained")
-	require.NotContains(t, r.get("/v1/history?service=shop").body, "clusters.drained", "shop has none of them")
+	require.Contains(t, history, "cluster.drained")
+	require.NotContains(t, r.get("/v1/history?service=shop").body, "cluster.drained", "shop has none of them")
 }
 
 func TestDrainsAreJudgedTogether(t *testing.T) {
@@ -117,8 +117,8 @@ func TestTheSameDrainsAgainWriteNothing(t *testing.T) {
 	require.Equal(t, "rack1, rack2 are drained already, until it is undrained, by admin-user: r; nothing changes", same.Text)
 	require.Zero(t, same.Index)
 	require.Equal(t, "rack1 is drained already, until it is undrained, by admin-user: r; nothing changes", drains(`{"clusters":["rack1"],"reason":"r"}`).Text)
-	require.Equal(t, 1, countEvents(r, "clusters.drained"))
+	require.Equal(t, 1, countEvents(r, "cluster.drained"))
 	drains(`{"match":"rack=a","reason":"another"}`)
 	drains(`{"match":"rack=a","reason":"another","for":"1h"}`)
-	require.Equal(t, 3, countEvents(r, "clusters.drained"))
+	require.Equal(t, 3, countEvents(r, "cluster.drained"))
 }

@@ -150,15 +150,16 @@ func movesAnswers(st *statestore.State, e statestore.Event, service string) bool
 	case "rotation", "service":
 		return service == "" || e.Subject == "services/"+service || !strings.HasPrefix(e.Subject, "services/")
 	case "cluster":
-		name := strings.TrimPrefix(e.Subject, "clusters/")
-		return service == "" || slices.Contains(st.Spec.Candidates(service), name)
-	case "clusters": // several at once: the detail names them
-		var d statestore.DrainDetail
-		if service == "" || json.Unmarshal(e.Detail, &d) != nil {
-			return service == ""
+		clusters := []string{strings.TrimPrefix(e.Subject, "clusters/")}
+		if e.Subject == "clusters" { // several at once: the detail names them
+			var d statestore.DrainDetail
+			if json.Unmarshal(e.Detail, &d) != nil {
+				return service == ""
+			}
+			clusters = d.Clusters
 		}
 		candidates := st.Spec.Candidates(service)
-		return slices.ContainsFunc(d.Clusters, func(c string) bool { return slices.Contains(candidates, c) })
+		return service == "" || slices.ContainsFunc(clusters, func(c string) bool { return slices.Contains(candidates, c) })
 	case "latency": // it ranks the clusters of that policy, and would drown all the rest
 		svc := st.Spec.Services[service]
 		return svc != nil && svc.Policy.Type == statestore.Latency

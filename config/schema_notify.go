@@ -32,7 +32,7 @@ func notify() *schema {
 // eventTypes are the types that statestore's events have, sorted.
 var eventTypes = []string{
 	"ca.retired", "ca.trusted",
-	"cluster.capacity", "cluster.drained", "cluster.resolved", "cluster.undrained", "clusters.drained",
+	"cluster.capacity", "cluster.drained", "cluster.resolved", "cluster.undrained",
 	"cutover.aborted", "cutover.approved", "cutover.begun", "cutover.expired", "cutover.expiring", "cutover.proposed", "cutover.published",
 	"cutover.refused", "cutover.rejected", "cutover.revised", "cutover.signed", "cutover.waived", "cutover.withdrawn",
 	"feature_level.raised",

@@ -9,8 +9,7 @@ import (
 	"github.com/quorate/quorate/health"
 )
 
-// DrainDetail is Event.Detail of "cluster.drained", "clusters.drained" and
-// "cluster.undrained".
+// DrainDetail is Event.Detail of "cluster.drained" and "cluster.undrained".
 type DrainDetail struct {
 	Clusters  []string         `json:"clusters,omitempty"` // where there are several
 	Services  []string         `json:"services,omitempty"` // empty: all
@@ -41,7 +40,7 @@ func (c DrainClusters) apply(st *State, at entry) (record, error) {
 		return record{}, err
 	}
 	detail.Clusters = c.Clusters
-	return record{kind: "clusters.drained", subject: "clusters", text: detail.text(strings.Join(c.Clusters, ", ")), detail: detail}, nil
+	return record{kind: "cluster.drained", subject: "clusters", text: detail.text(strings.Join(c.Clusters, ", ")), detail: detail}, nil
 }
 
 func (d DrainDetail) text(clusters string) string {

@@ -23,7 +23,7 @@ func TestSeveralClustersAreDrainedAtOnce(t *testing.T) {
 	require.Empty(t, r.st().Losses)
 	require.True(t, r.st().Deadlines())
 	e := r.lastEvent()
-	require.Equal(t, "clusters.drained", e.Type)
+	require.Equal(t, "cluster.drained", e.Type)
 	require.Equal(t, "clusters", e.Subject)
 	require.Equal(t, "dr, us drained of all services: the sea rises", e.Text)
 	require.Contains(t, string(e.Detail), `{"clusters":["dr","us"],"until":"`)
