@@ -366,6 +366,39 @@ func TestARegionSeesWhatMostOfItsObserversSee(t *testing.T) {
 	}
 }
 
+// Of two that differ one is wrong: without a number to keep to, neither counts (G1).
+func TestTwoRegionsThatDifferBeginNoCapacity(t *testing.T) {
+	undeclared := func(sp *statestore.Spec) { sp.Clusters["eu"].Capacity = 0 }
+	w := newWorld(t, testSpec(reporting, undeclared), regions...)
+	says := func(values ...float64) []Proposal {
+		return Measured(w.st(), from(func(m *Measurement, i int) { m.Capacity = map[string]float64{"eu": values[i]} }, len(values)), time.Hour)
+	}
+	require.Empty(t, says(10, 90))
+	require.Empty(t, says(0, 90))
+	for _, alike := range [][]float64{{100, 95}, {10, 90, 95}} {
+		plan := says(alike...)
+		require.Len(t, plan, 1, "%v", alike)
+	}
+}
+
+// What a member measured that does not observe is nobody's word.
+func TestOnlyObserversAreHeard(t *testing.T) {
+	w := newWorld(t, testSpec(named, reporting), regions...)
+	m := member("eu")
+	m.Name, m.Observes = "eu-2", false
+	w.do(statestore.UpsertMember{Member: m})
+	say := func(from ...health.ObserverID) []Proposal {
+		var ms []Measurement
+		for _, o := range from {
+			ms = append(ms, Measurement{Observer: o, Resolved: sees("192.0.2.40"), Capacity: map[string]float64{"eu": 10}})
+		}
+		return Measured(w.st(), ms, 0)
+	}
+	require.Empty(t, say("us-1", "eu-2"))
+	require.Empty(t, say("us-1", "nobody"))
+	require.Len(t, say("us-1", "eu-1"), 2)
+}
+
 // Whatever one observer says, alone it changes no address and no capacity.
 func TestNoLoneObserverChangesAnything(t *testing.T) { // G1
 	rapid.Check(t, func(t *rapid.T) {

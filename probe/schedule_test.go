@@ -359,11 +359,14 @@ func TestG10EveryTimeTheLoopComparesIsMonotonic(t *testing.T) {
 	l.canary.end(true, time.Now())
 	ran(outcome{Result: Result{OK: true}, reached: true})
 	ran(outcome{Result: Result{OK: false}})
+	l.startRun(s, time.Now())
+	l.wg.Wait()
 	l.sweep(time.Now())
 	for name, at := range map[string]time.Time{
 		"start": l.start, "seen": l.seen, "swept": l.swept, "due": s.due, "completed": s.completed,
 		"run since": s.h.runSince, "canary due": l.canary.due, "canary started": l.canary.started,
 		"canary proven": l.canary.proven, "cluster alive": l.clusters["eu"].alive,
+		"pace": l.pace.all.starts[0], "pace of a host": s.host.window.starts[0],
 	} {
 		require.Contains(t, at.String(), " m=", name)
 	}

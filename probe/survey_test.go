@@ -106,6 +106,32 @@ func addrs(list ...string) []netip.Addr {
 	return out
 }
 
+// A step of the wall clock makes no report old, nor an old one fresh.
+func TestG10EveryTimeTheSurveyComparesIsMonotonic(t *testing.T) {
+	p := New(Config{})
+	s := p.survey
+	plan := lbPlan()
+	plan.Capacities = []CapacityPlan{{Cluster: "eu", HTTP: &CapacityHTTP{Port: 80, JSON: "$.n"}}}
+	s.setPlan(plan)
+	s.adopt(time.Now())
+	due := func(when string) {
+		require.Len(t, s.errands, 2)
+		for key, e := range s.errands {
+			require.Contains(t, e.due.String(), " m=", "%s: %v", when, key)
+		}
+	}
+	due("at first")
+	for _, e := range s.errands {
+		s.take(errandDone{e: e, addrs: addrs("192.0.2.1"), value: 5, again: time.Second}, time.Now())
+	}
+	due("after an answer")
+	require.Contains(t, s.reports["eu"].at.String(), " m=")
+	for _, e := range s.errands {
+		s.take(errandDone{e: e, err: errors.New("none")}, time.Now())
+	}
+	due("after a failure")
+}
+
 func lbPlan() Plan {
 	return Plan{Names: []HostnamePlan{{"dr", "lb.dr.example.net"}}}
 }
