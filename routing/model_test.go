@@ -229,6 +229,9 @@ func (m model) expect(service string, q routing.Query) expectation {
 		return e
 	}
 	e.kind = routing.NoError
+	if slices.ContainsFunc(shares, func(sh statestore.Share) bool { return sh.Weight > 0 }) {
+		shares = slices.DeleteFunc(slices.Clone(shares), func(sh statestore.Share) bool { return sh.Weight == 0 }) // beside a weight, none is nothing
+	}
 	for _, sh := range shares {
 		e.offer[sh.Cluster] = sh.Endpoints
 	}
@@ -273,7 +276,7 @@ func united(v4, v6 statestore.Pool) statestore.Pool {
 	return out
 }
 
-// levels groups shares that are as good, best first. Beside a weight, none is nothing.
+// levels groups shares that are as good, best first.
 func levels(shares []statestore.Share, of func(string) []float64) [][]statestore.Share {
 	rest := slices.Clone(shares)
 	slices.SortFunc(rest, func(a, b statestore.Share) int {
@@ -288,11 +291,7 @@ func levels(shares []statestore.Share, of func(string) []float64) [][]statestore
 		for n < len(rest) && slices.Equal(of(rest[n].Cluster), of(rest[0].Cluster)) {
 			n++
 		}
-		level := slices.Clone(rest[:n])
-		if slices.ContainsFunc(level, func(sh statestore.Share) bool { return sh.Weight > 0 }) {
-			level = slices.DeleteFunc(level, func(sh statestore.Share) bool { return sh.Weight == 0 })
-		}
-		out, rest = append(out, level), rest[n:]
+		out, rest = append(out, slices.Clone(rest[:n])), rest[n:]
 	}
 	return out
 }

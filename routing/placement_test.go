@@ -3,6 +3,7 @@ package routing
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,6 +105,17 @@ func TestPlacement(t *testing.T) {
 			}
 		}
 	}
+	weightless := func(clusters ...string) func(*statestore.State, *statestore.Service) {
+		return func(st *statestore.State, _ *statestore.Service) {
+			for i := range st.Services["web"].Rotation.V4.Shares {
+				sh := &st.Services["web"].Rotation.V4.Shares[i]
+				sh.Weight = 1
+				if slices.Contains(clusters, sh.Cluster) {
+					sh.Weight = 0
+				}
+			}
+		}
+	}
 	mode := func(m statestore.AllDownMode) func(*statestore.State, *statestore.Service) {
 		return func(_ *statestore.State, s *statestore.Service) { s.OnAllDown.Mode = m }
 	}
@@ -143,6 +155,12 @@ func TestPlacement(t *testing.T) {
 		{"a full cluster's clients go on to the nearest", full("eu"), gb, "us", 24},
 		{"a full cluster's clients go on in spillover.order", both(order, full("eu")), gb, "ap", 24},
 		{"a full cluster is nothing to others' clients", full("eu"), jp, "ap", 8},
+		{"the nearest without a weight stands by", weightless("eu"), gb, "us", 24},
+		{"the nearest without a weight stands by, and spillover.order says for whom", both(order, weightless("eu")), gb, "ap", 24},
+		{"affinity sends nobody to what has no weight", both(local, weightless("eu")), gb, "us", 24},
+		{"the lowest round trip to what has no weight counts for nothing", both(latency, weightless("us")), gb, "eu", 24},
+		{"without a weight beside those that residency forbids", both(resides, weightless("eu")), gb, "eu", 24},
+		{"without a weight like all that are left", both(weightless("eu", "us"), leave("ap")), gb, "eu", 24},
 		{"latency takes the lowest round trip", latency, gb, "us", 24},
 		{"latency of a cluster is that of its nearest endpoint", both(latency, nearer), gb, "eu", 24},
 		{"latency: measured beats unmeasured", both(latency, leave("us")), gb, "eu", 24},
@@ -188,7 +206,7 @@ func TestPlacementTraces(t *testing.T) {
 		st.Services["web"].Override = &statestore.Override{Cluster: "dr", By: "alice"}
 	}, q)
 	require.Equal(t, "ap = eu = us", got["rank"].Text)
-	require.Contains(t, got["state"].Note, "overridden to dr by alice, without effect")
+	require.Contains(t, got["state"].Note, "pinned to dr by alice, without effect")
 	require.Contains(t, got["answer"].Note, ": its network (/24) sticks to it")
 
 	q.Name, q.Subnet = "db.gslb.test.", netip.MustParsePrefix("10.8.3.0/24")
@@ -464,4 +482,26 @@ func TestStandInsShareByTheWeightsPolicyGivesThem(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestTheTraceSaysWhoStandsBy(t *testing.T) {
+	table := placedTable(t, func(st *statestore.State, s *statestore.Service) {
+		s.Policy.Affinity = statestore.LocalAffinity
+		s.Policy.Spillover = &statestore.Spillover{Order: []string{"ap", "us", "eu"}}
+		for i := range st.Services["web"].Rotation.V4.Shares {
+			if sh := &st.Services["web"].Rotation.V4.Shares[i]; sh.Cluster != "eu" {
+				sh.Weight = 1
+			}
+		}
+	})
+	q := query("web.gslb.test.", "A")
+	q.Client = netip.MustParseAddr("81.2.69.142")
+	_, tr := Select(table, q)
+	steps := map[string]Step{}
+	for _, s := range tr.Steps() {
+		steps[s.Step] = s
+	}
+	require.Contains(t, steps["state"].Text, "eu (stands by)")
+	require.Equal(t, "ap, then us", steps["rank"].Text)
+	require.Equal(t, "affinity local: no cluster of its own or its region is in rotation with a weight; its best cluster is out or stands by: spillover.order", steps["rank"].Note)
 }

@@ -144,9 +144,14 @@ func (m *maker) resident(p *pool, g *group, all []statestore.Share, standIns map
 }
 
 // rankPlan ranks the eligible picks for a group: lowest first, by affinity and then
-// by policy. Where the best candidate of all is out, and for clients that spill over,
+// by policy. Those of no weight stand by: they are left out while there are others,
+// however near they are, since they can take nothing or shall not. Where the best candidate of all is out, and for clients that spill over,
 // spillover.order stands for the policy.
 func (m *maker) rankPlan(p *pool, pl *plan, g *group, eligible []int, offered []bool) {
+	weightless := func(i int) bool { return p.picks[i].weight == 0 }
+	if slices.ContainsFunc(eligible, func(i int) bool { return !weightless(i) }) {
+		eligible = slices.DeleteFunc(eligible, weightless)
+	}
 	ranks := m.measured(g, p.typ)
 	level := func(candidate int, ranks []int64) [2]int64 {
 		if candidate < 0 {
@@ -208,8 +213,7 @@ func (m *maker) measured(g *group, typ uint16) []int64 {
 	return ranks
 }
 
-// ranked gathers picks of equal level. In a rank with weights, those of no weight get
-// nothing and are left out.
+// ranked gathers picks of equal level.
 func ranked(p *pool, eligible []int, level func(int) [2]int64) []rank {
 	order := slices.Clone(eligible)
 	slices.SortStableFunc(order, func(a, b int) int { return compareLevels(level(a), level(b)) })
@@ -226,10 +230,6 @@ func ranked(p *pool, eligible []int, level func(int) [2]int64) []rank {
 }
 
 func rankOf(p *pool, picks []int) rank {
-	weightless := func(i int) bool { return p.picks[i].weight == 0 }
-	if slices.ContainsFunc(picks, func(i int) bool { return !weightless(i) }) {
-		picks = slices.DeleteFunc(picks, weightless)
-	}
 	r := rank{picks: picks, sums: make([]uint64, len(picks))}
 	var total uint64
 	for k, i := range picks {

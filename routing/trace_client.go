@@ -80,7 +80,7 @@ func (t Trace) pinned(in []string) []string {
 		return nil
 	}
 	o := run.Override
-	text := fmt.Sprintf("overridden to %s by %s", o.Cluster, o.By)
+	text := fmt.Sprintf("pinned to %s by %s", o.Cluster, o.By)
 	if len(in) != 1 || in[0] != o.Cluster {
 		text += ", without effect"
 	}
@@ -94,10 +94,18 @@ func (t Trace) standingPick(p pick) string {
 	if t.service.policy == statestore.Weighted {
 		s = fmt.Sprintf("%s %d", s, p.weight)
 	}
+	if p.weight == 0 && t.weighty() {
+		s += " (stands by)"
+	}
 	if p.spill > 0 {
 		s += fmt.Sprintf(" (spills %d%%)", p.spill)
 	}
 	return s
+}
+
+// weighty reports whether a cluster in rotation has a weight: those without stand by.
+func (t Trace) weighty() bool {
+	return slices.ContainsFunc(t.pool.picks, func(p pick) bool { return !p.out && p.weight > 0 })
 }
 
 // ranking tells which clusters come first for this client, and who was left out. A
@@ -145,18 +153,22 @@ func (t Trace) rankedBy(g *group) string {
 	spec := t.table.state.Spec.Services[t.service.name]
 	c := t.class()
 	var parts []string
+	inRotation, isOut := "is in rotation", "is out"
+	if t.weighty() && slices.ContainsFunc(t.pool.picks, func(p pick) bool { return !p.out && p.weight == 0 }) {
+		inRotation, isOut = "is in rotation with a weight", "is out or stands by"
+	}
 	switch {
 	case spec.Policy.Affinity != statestore.NoAffinity && c.cluster == "" && c.region == "":
 		if spec.Policy.Type != statestore.Geo { // which says so itself
 			parts = append(parts, "affinity "+string(spec.Policy.Affinity)+": nobody knows where the client is")
 		}
 	case spec.Policy.Affinity == statestore.LocalAffinity:
-		parts = append(parts, "affinity local: "+[]string{"its own cluster", "its own region", "no cluster of its own or its region is in rotation"}[t.lowestTier(g)])
+		parts = append(parts, "affinity local: "+[]string{"its own cluster", "its own region", "no cluster of its own or its region " + inRotation}[t.lowestTier(g)])
 	case spec.Policy.Affinity == statestore.RemoteAffinity:
 		parts = append(parts, "affinity remote: "+[]string{"outside its region", "only its own region is left", "only its own cluster is left"}[t.lowestTier(g)])
 	}
 	if t.plan.out && spec.Policy.Spillover != nil && len(spec.Policy.Spillover.Order) > 0 {
-		return strings.Join(append(parts, "its best cluster is out: spillover.order"), "; ")
+		return strings.Join(append(parts, "its best cluster "+isOut+": spillover.order"), "; ")
 	}
 	switch spec.Policy.Type {
 	case statestore.Geo:
