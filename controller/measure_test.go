@@ -343,6 +343,10 @@ func TestAMeasurementHoldsOnlyWhatTheSpecAsksFor(t *testing.T) {
 		l.lead()
 		defer l.resign()
 		require.ErrorIs(t, l.ctl.Measure(t.Context(), "mallory", Measurement{}), ErrNotObserver)
+		quiet := *l.st().Members["eu-1"]
+		quiet.Name, quiet.Observes = "eu-2", false
+		l.person(statestore.UpsertMember{Member: quiet})
+		require.ErrorIs(t, l.ctl.Measure(t.Context(), "eu-2", Measurement{}), ErrNotObserver, "a member that does not observe")
 		m := Measurement{
 			RTT:      map[netip.Addr]statestore.Duration{netip.MustParseAddr("192.0.2.10"): -1, netip.MustParseAddr("203.0.113.1"): 1},
 			Resolved: map[string]Resolved{"us": {Hostname: "other.example.net."}, "eu": {Hostname: labHost, Addrs: []netip.Addr{netip.MustParseAddr("192.0.2.9")}}, "x": {}},
