@@ -158,7 +158,7 @@ func Stuck(st *statestore.State, co *statestore.Cutover) string {
 // ActiveRotation returns the rotation of a stateful service while the cluster is
 // active: PublishCutover and ConfirmActive carry it.
 func ActiveRotation(st *statestore.State, service, cluster string) statestore.RotationChange {
-	rc := view{st: st, spec: st.Spec}.pinned(service, cluster)
+	rc := view{st: st, spec: st.Spec}.activeRotation(service, cluster)
 	rc.Reason = cluster + " is active"
 	return rc
 }

@@ -103,7 +103,7 @@ func (v view) verdict(t health.Target) health.Verdict {
 func (v view) rotation(service string) statestore.RotationChange {
 	last := v.last(service)
 	if active := v.active(service); active != "" {
-		rc := v.pinned(service, active)
+		rc := v.activeRotation(service, active)
 		if !sameRotation(rc, last) {
 			rc.Reason = v.why(rc, v.spec.Ordered(service), last)
 		}
@@ -150,9 +150,9 @@ func (v view) active(service string) string {
 	return side
 }
 
-// pinned returns the rotation that names one cluster only, whatever its state and
+// activeRotation returns the rotation that names one cluster only, whatever its state and
 // its drains: the endpoints that are up, or all of them when none is.
-func (v view) pinned(service, cluster string) statestore.RotationChange {
+func (v view) activeRotation(service, cluster string) statestore.RotationChange {
 	if v.spec.Clusters[cluster] == nil {
 		return statestore.RotationChange{Service: service} // a spec that CheckSpec refuses
 	}
