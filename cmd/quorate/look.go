@@ -226,6 +226,9 @@ func clustersTable(w io.Writer, clusters []apitype.ClusterSummary) {
 		}
 		if d := cl.Drain; d != nil {
 			drained = fmt.Sprintf("by %s: %s", d.By, d.Reason)
+			if len(d.Services) > 0 {
+				drained = "for " + strings.Join(d.Services, ", ") + " " + drained
+			}
 			if !d.Until.IsZero() {
 				drained += ", until " + clock(d.Until)
 			}

@@ -127,8 +127,12 @@ func statusTable(w io.Writer, st apitype.Status, asOf time.Time) {
 			if cl.FrontDoor != nil {
 				door = verdictText(*cl.FrontDoor)
 			}
+			drained := yesNo(cl.Drain != nil)
+			if cl.Drain != nil && len(cl.Drain.Services) > 0 {
+				drained = "for " + strings.Join(cl.Drain.Services, ", ")
+			}
 			rows = append(rows, []string{
-				cl.Name, cl.Region, door, yesNo(cl.Drain != nil), capacityText(cl),
+				cl.Name, cl.Region, door, drained, capacityText(cl),
 				fmt.Sprintf("%d/%d up", cl.ServicesUp, cl.ServicesTotal),
 			})
 		}
