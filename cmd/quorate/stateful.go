@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -94,7 +95,7 @@ func shares(all []apitype.Share, allDown string, byClient bool) string {
 // tell of a pin and of what is degraded too.
 func serviceNote(s apitype.ServiceSummary) string {
 	var notes []string
-	if s.Frozen {
+	if s.Frozen && !slices.ContainsFunc(s.Notes, func(n string) bool { return strings.HasPrefix(n, "frozen by ") }) {
 		notes = append(notes, "frozen")
 	}
 	return strings.Join(append(notes, s.Notes...), "; ")

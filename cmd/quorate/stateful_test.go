@@ -43,6 +43,8 @@ func TestAStatefulServiceShowsItsActiveSide(t *testing.T) {
 			s := apitype.ServiceSummary{Name: "orders-db", Kind: "stateful", Stateful: &tt.owner, Frozen: true, Notes: []string{"G4 not enforced"}}
 			require.Equal(t, tt.answers, answersNow(s))
 			require.Equal(t, "frozen; G4 not enforced", serviceNote(s))
+			s.Notes = append(s.Notes, "frozen by alice")
+			require.Equal(t, "G4 not enforced; frozen by alice", serviceNote(s), "once")
 		})
 	}
 }
