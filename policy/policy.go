@@ -52,7 +52,6 @@ const (
 	RuleOverrideCandidate = "override_candidate"
 	RuleOverrideDrained   = "override_drained"
 	RuleOverrideUp        = "override_target_up"
-	RuleNoOverride        = "no_override"
 )
 
 // Findings are what a check of a new spec found.

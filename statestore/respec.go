@@ -152,7 +152,7 @@ func carry(was *TargetState, same bool, at entry) *TargetState {
 // front-door check.
 func sameDoor(a, b *Spec, cluster string) bool {
 	ca, cb := a.Clusters[cluster], b.Clusters[cluster]
-	return ca != nil && cb != nil && (ca == cb || Same(ca.Check.AsProbed(), cb.Check.AsProbed()))
+	return ca != nil && cb != nil && (ca == cb || Same(ca.Check.asProbed(), cb.Check.asProbed()))
 }
 
 // sameChecks reports whether a service is there under both specs and probed the
@@ -166,7 +166,7 @@ func sameChecks(a, b *Spec, service string) bool {
 		return true // of the same spec, but for addresses
 	}
 	// The first name is what "{service}" stands for in a check.
-	return slices.Equal(sa.Names[:min(1, len(sa.Names))], sb.Names[:min(1, len(sb.Names))]) && Same(sa.Checks.AsProbed(), sb.Checks.AsProbed())
+	return slices.Equal(sa.Names[:min(1, len(sa.Names))], sb.Names[:min(1, len(sb.Names))]) && Same(sa.Checks.asProbed(), sb.Checks.asProbed())
 }
 
 // sameHost reports whether a cluster is probed under the same name for the service.

@@ -40,12 +40,12 @@ type Warn struct {
 	MaxLatency       Duration `json:"max_latency,omitempty"`        // a slower result
 }
 
-// AsProbed returns the check without what does not change whether an endpoint is
+// asProbed returns the check without what does not change whether an endpoint is
 // well: its name, how often and how patiently it is asked, and what it warns of. A
 // verdict by one check says as much about an endpoint as one by another that is
 // probed alike: who raises fall while everything flaps must not have every verdict
 // taken away. Nil stays nil.
-func (c *Check) AsProbed() *Check {
+func (c *Check) asProbed() *Check {
 	if c == nil {
 		return nil
 	}
@@ -67,14 +67,14 @@ func (h *HTTPCheck) unwarned() *HTTPCheck {
 	return &next
 }
 
-// AsProbed returns the checks likewise.
-func (cs Checks) AsProbed() Checks {
+// asProbed returns the checks likewise.
+func (cs Checks) asProbed() Checks {
 	var out Checks
 	for _, c := range cs.All {
-		out.All = append(out.All, c.AsProbed())
+		out.All = append(out.All, c.asProbed())
 	}
 	for _, c := range cs.Any {
-		out.Any = append(out.Any, c.AsProbed())
+		out.Any = append(out.Any, c.asProbed())
 	}
 	return out
 }
