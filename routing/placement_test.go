@@ -181,53 +181,6 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
-func TestPlacementTraces(t *testing.T) {
-	steps := func(edit func(*statestore.State, *statestore.Service), q Query) map[string]Step {
-		_, tr := Select(placedTable(t, edit), q)
-		out := map[string]Step{}
-		for _, s := range tr.Steps() {
-			out[s.Step] = s
-		}
-		return out
-	}
-	q := query("web.gslb.test.", "A")
-	q.Client = netip.MustParseAddr("81.2.69.142")
-	got := steps(nil, q)
-	require.Equal(t, Step{"client", "81.2.69.142 (query source; no ECS) -> GB -> EU -> region eu-west", "geo file 2026-10-07"}, got["client"])
-	require.Equal(t, Step{"rank", "eu, then us, then ap", "nearest to region eu-west"}, got["rank"])
-	require.Equal(t, Step{"answer", "A 192.0.2.10, 192.0.2.11  TTL 30", "eu has the lowest rank"}, got["answer"])
-
-	got = steps(both(leave("eu"), func(_ *statestore.State, s *statestore.Service) { s.Residency = map[string][]string{"EU": {"eu"}} }), q)
-	require.Equal(t, Step{"rank", "eu", "nearest to region eu-west; residency EU leaves out ap, us; no cluster that residency allows is in rotation: on_all_down serve_last, of those alone"}, got["rank"])
-	require.Equal(t, "eu by residency", got["answer"].Note)
-
-	got = steps(func(st *statestore.State, s *statestore.Service) {
-		s.Policy = statestore.Policy{Type: statestore.Weighted, Sticky: true}
-		st.Services["web"].Override = &statestore.Override{Cluster: "dr", By: "alice"}
-	}, q)
-	require.Equal(t, "ap = eu = us", got["rank"].Text)
-	require.Contains(t, got["state"].Note, "pinned to dr by alice, without effect")
-	require.Contains(t, got["answer"].Note, ": its network (/24) sticks to it")
-
-	q.Name, q.Subnet = "db.gslb.test.", netip.MustParsePrefix("10.8.3.0/24")
-	got = steps(nil, q)
-	require.Equal(t, Step{"client", "81.2.69.142 (ECS 10.8.3.0/24) -> cluster eu -> region eu-west", "policy failover answers every client alike"}, got["client"])
-	require.NotContains(t, got, "rank")
-
-	q.Subnet, q.Client = netip.Prefix{}, netip.MustParseAddr("203.0.113.1")
-	require.Equal(t, "203.0.113.1 (query source; no ECS) -> not in geo file 2026-10-07", steps(nil, q)["client"].Text)
-
-	local := func(_ *statestore.State, s *statestore.Service) {
-		s.Policy = statestore.Policy{Type: statestore.Weighted, Affinity: statestore.LocalAffinity, Sticky: true}
-	}
-	q.Name, q.Client = "web.gslb.test.", netip.IPv4Unspecified()
-	got = steps(local, q)
-	require.Equal(t, "any client (no address given)", got["client"].Text)
-	require.Contains(t, got["rank"].Note, "affinity local: nobody knows where the client is; by weight")
-	q.Subnet = netip.MustParsePrefix("10.8.3.0/24")
-	require.Equal(t, "any resolver (ECS 10.8.3.0/24) -> cluster eu -> region eu-west", steps(local, q)["client"].Text)
-}
-
 func TestTTLOverrides(t *testing.T) {
 	table := placedTable(t, func(_ *statestore.State, s *statestore.Service) {
 		s.Overrides = map[string]*statestore.ClusterOverride{"us": {TTL: &statestore.TTL{Normal: dur(7 * time.Second), Changing: dur(time.Second)}}}
@@ -289,106 +242,6 @@ func TestPortsAndHTTPSOfAStatefulServiceFollowItsSide(t *testing.T) {
 	require.Equal(t, "SERVFAIL", ask(active, withheld, "_db._tcp.gslb.test.", "SRV"))
 }
 
-func TestCheckSpec(t *testing.T) {
-	tests := []struct {
-		name string
-		edit func(*statestore.Spec)
-		want string
-	}{
-		{"nothing wrong", func(*statestore.Spec) {}, ""},
-		{"a static HTTPS record at the name", func(sp *statestore.Spec) {
-			sp.Zones[testZone].Records["web"] = map[string][]string{"HTTPS": {"1 . alpn=h2"}}
-		}, "web.gslb.test. has the HTTPS records of service web (https_record)"},
-		{"a static SRV record at its owner", func(sp *statestore.Spec) {
-			sp.Zones[testZone].Records["_web._tcp"] = map[string][]string{"SRV": {"0 0 80 web"}}
-		}, "_web._tcp.gslb.test. has the SRV record of service web (srv)"},
-		{"an alias at its owner", func(sp *statestore.Spec) {
-			sp.Zones[testZone].Records["_web._tcp"] = map[string][]string{"CNAME": {"web"}}
-		}, "a CNAME must stand alone at _web._tcp.gslb.test."},
-		{"a text beside it", func(sp *statestore.Spec) {
-			sp.Zones[testZone].Records["_web._tcp"] = map[string][]string{"TXT": {"hello"}}
-		}, ""},
-		{"an owner that is too long", func(sp *statestore.Spec) {
-			long := strings.Repeat("w", 63)
-			sp.Services[long] = testService(statestore.Weighted, "long")
-			sp.Services[long].SRV = &statestore.SRVRecord{Port: 1, Proto: "udp"}
-		}, "a label must have 1 to 63 octets, has 64"},
-		{"a country whose residency leaves it nothing of its continent's", func(sp *statestore.Spec) {
-			sp.Services["web"].Residency = map[string][]string{"EU": {"eu"}, "GB": {"us"}}
-		}, "services.web.residency.GB: must share a cluster with residency.EU (eu), which holds for clients in GB too, is us: nobody there would get an answer"},
-		{"a country whose residency is within its continent's", func(sp *statestore.Spec) {
-			sp.Services["web"].Residency = map[string][]string{"EU": {"eu", "us"}, "GB": {"us"}}
-		}, ""},
-		{"a country of another continent", func(sp *statestore.Spec) {
-			sp.Services["web"].Residency = map[string][]string{"EU": {"eu"}, "US": {"us"}}
-		}, ""},
-		{"South America is no country", func(sp *statestore.Spec) {
-			sp.Services["web"].Residency = map[string][]string{"AS": {"eu"}, "SA": {"us"}}
-		}, ""},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			sp := testState().Spec
-			delete(sp.Zones[testZone].Records, "loop")
-			sp.Services["web"].HTTPSRecord = &statestore.HTTPSRecord{}
-			sp.Services["web"].SRV = &statestore.SRVRecord{Port: 443, Proto: "tcp"}
-			tt.edit(sp)
-			if err := CheckSpec(sp); tt.want == "" {
-				require.NoError(t, err)
-			} else {
-				require.ErrorContains(t, err, tt.want)
-			}
-		})
-	}
-}
-
-func TestSelectForOneClusterDoesNotAllocate(t *testing.T) {
-	sticky := func(_ *statestore.State, s *statestore.Service) { s.Policy.Sticky = true }
-	spills := func(st *statestore.State, _ *statestore.Service) {
-		st.Services["web"].Rotation.V4.Shares[1].Spill = 100
-	}
-	weighted := func(_ *statestore.State, s *statestore.Service) { s.Policy.Type = statestore.Weighted }
-	for name, edit := range map[string]func(*statestore.State, *statestore.Service){"geo": nil, "weighted": weighted, "sticky": both(weighted, sticky), "spilling": spills} {
-		table, q := placedTable(t, edit), query("web.gslb.test.", "A")
-		q.Client = netip.MustParseAddr("81.2.69.142")
-		if n := testing.AllocsPerRun(100, func() { Select(table, q) }); n != 0 {
-			t.Errorf("Select of a service that is %s allocates %v times, want 0", name, n)
-		}
-	}
-}
-
-func TestWhoIsWhereIsSharedWhileItIsTheSame(t *testing.T) {
-	st, local := placed(nil)
-	table, err := Update(nil, st, local)
-	require.NoError(t, err)
-	next := *st
-	sp := *st.Spec
-	next.Spec = &sp
-	again, err := Update(table, &next, local)
-	require.NoError(t, err)
-	require.Same(t, table.clients, again.clients, "another spec with the same regions and CIDRs")
-	require.Same(t, table.service("web"), again.service("web"))
-	sp2 := sp
-	sp2.Clusters = map[string]*statestore.Cluster{}
-	for name, c := range sp.Clusters {
-		clone := *c
-		clone.CIDRs = nil
-		sp2.Clusters[name] = &clone
-	}
-	next2 := next
-	next2.Spec = &sp2
-	other, err := Update(again, &next2, local)
-	require.NoError(t, err)
-	require.NotSame(t, table.clients, other.clients)
-	q := query("web.gslb.test.", "A")
-	q.Client = netip.MustParseAddr("10.8.0.1")
-	before, _ := Select(again, q)
-	after, _ := Select(other, q)
-	require.Equal(t, []string{"eu"}, before.Clusters)
-	require.EqualValues(t, 16, before.Scope)
-	require.NotEqualValues(t, 16, after.Scope)
-}
-
 // The whole-number sphere agrees with the one of floating point.
 func TestPositions(t *testing.T) {
 	for lat := -90.0; lat <= 90; lat += 7.3 {
@@ -403,31 +256,6 @@ func TestPositions(t *testing.T) {
 	require.InDelta(t, 4*one, positionOf(90, 0).apart(positionOf(-90, 0))/one, 16)
 	fiji, samoa := positionOf(-18, 178), positionOf(-13.8, -172)
 	require.Less(t, fiji.apart(samoa), fiji.apart(positionOf(-18, 150)), "over the date line")
-}
-
-func TestUpdateFollowsTheRoundTrips(t *testing.T) {
-	rtt := func(eu, us int) map[string]map[netip.Addr]statestore.Duration {
-		return map[string]map[netip.Addr]statestore.Duration{"eu-west": {
-			netip.MustParseAddr("192.0.2.10"):    dur(time.Duration(eu) * time.Millisecond),
-			netip.MustParseAddr("198.51.100.10"): dur(time.Duration(us) * time.Millisecond),
-		}}
-	}
-	st, local := placed(func(st *statestore.State, s *statestore.Service) {
-		s.Policy, st.Latency = statestore.Policy{Type: statestore.Latency}, rtt(10, 80)
-	})
-	table, err := Update(nil, st, local)
-	require.NoError(t, err)
-	q := query("web.gslb.test.", "A")
-	q.Client = netip.MustParseAddr("81.2.69.142")
-	a, _ := Select(table, q)
-	require.Equal(t, []string{"eu"}, a.Clusters)
-	next := *st
-	next.Latency = rtt(90, 80)
-	after, err := Update(table, &next, local)
-	require.NoError(t, err)
-	a, _ = Select(after, q)
-	require.Equal(t, []string{"us"}, a.Clusters)
-	require.Same(t, table.service("db"), after.service("db"), "another policy measures nothing")
 }
 
 func TestStandInsShareByTheWeightsPolicyGivesThem(t *testing.T) {
@@ -482,26 +310,4 @@ func TestStandInsShareByTheWeightsPolicyGivesThem(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestTheTraceSaysWhoStandsBy(t *testing.T) {
-	table := placedTable(t, func(st *statestore.State, s *statestore.Service) {
-		s.Policy.Affinity = statestore.LocalAffinity
-		s.Policy.Spillover = &statestore.Spillover{Order: []string{"ap", "us", "eu"}}
-		for i := range st.Services["web"].Rotation.V4.Shares {
-			if sh := &st.Services["web"].Rotation.V4.Shares[i]; sh.Cluster != "eu" {
-				sh.Weight = 1
-			}
-		}
-	})
-	q := query("web.gslb.test.", "A")
-	q.Client = netip.MustParseAddr("81.2.69.142")
-	_, tr := Select(table, q)
-	steps := map[string]Step{}
-	for _, s := range tr.Steps() {
-		steps[s.Step] = s
-	}
-	require.Contains(t, steps["state"].Text, "eu (stands by)")
-	require.Equal(t, "ap, then us", steps["rank"].Text)
-	require.Equal(t, "affinity local: no cluster of its own or its region is in rotation with a weight; its best cluster is out or stands by: spillover.order", steps["rank"].Note)
 }
