@@ -39,7 +39,7 @@ func (l *loop) believes(s *probeState) bool {
 		return false
 	}
 	if l.peersReachable() {
-		return true
+		return !l.away // else they are just back, and the run is to begin anew
 	}
 	unrelated, silent := 0, 0
 	for _, c := range l.clusters {
@@ -78,6 +78,29 @@ func (l *loop) noteReach(s *probeState, reached bool, now time.Time) {
 		t.cluster.alive = now
 	}
 	l.isolated = time.Time{}
+}
+
+// heedPeers notes whether any peer can be heard. Where there are no canaries, that
+// one can again ends what may have been a loss of this node's network.
+func (l *loop) heedPeers() {
+	reachable := l.peersReachable()
+	if reachable && l.away && len(l.p.cfg.Canaries) == 0 {
+		l.beginAnew()
+	}
+	l.away = !reachable && len(l.p.cfg.Canaries) == 0
+}
+
+// beginAnew forgets the runs of bad results, those under way included: the network of
+// this node may have been lost while they came. When it is back everybody answers at
+// once, which says nothing about the endpoints in the time before. Sides stay.
+func (l *loop) beginAnew() {
+	l.epoch++
+	clear(l.held)
+	for _, s := range l.probes {
+		if !s.h.runOK {
+			s.h.run = 0
+		}
+	}
 }
 
 // checkIsolation ends isolation once a peer is heard again.

@@ -101,6 +101,62 @@ func TestG9SightBringsNoOldSideBack(t *testing.T) {
 	})
 }
 
+// A short loss of this node's network must not turn into down votes in the moment it is
+// over: that somebody can be reached now says nothing about results from before.
+func TestG9TheEndOfABlipTurnsNothingDown(t *testing.T) {
+	slow := func(in TargetChecks) TargetChecks {
+		in.All = append([]Check(nil), in.All...)
+		in.All[0].Interval, in.All[0].Recheck = time.Minute, 10*time.Second // does not fail in time to show that all is lost
+		return in
+	}
+	tests := []struct {
+		name     string
+		cfg      Config
+		first    Check
+		blip     time.Duration
+		peersToo bool // they come back with the network, not later
+	}{
+		{"peers are back first", Config{}, tcpCheck("c", 80), 25 * time.Second, true},
+		{"another cluster answers first", Config{}, tcpCheck("c", 80), 25 * time.Second, false},
+		{"the canaries answer again", Config{Canaries: canaries}, Check{
+			Name: "c", Interval: time.Second, Timeout: 100 * time.Millisecond, Fall: 3, Rise: 2, Recheck: 100 * time.Millisecond, TCP: &TCPCheck{Port: 80},
+		}, 1300 * time.Millisecond, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for offset := range 10 {
+				synctest.Test(t, func(t *testing.T) {
+					w, net := newWorld(), &line{}
+					var away atomic.Bool
+					tt.cfg.WrapDial = net.wrap
+					tt.cfg.PeersReachable = func() bool { return !away.Load() }
+					in := usEU()
+					in[0].All = []Check{tt.first}
+					in[1] = slow(in[1])
+					p := launch(t, tt.cfg, w, in...)
+					h := watch(t, p, webEU)
+					time.Sleep(3*time.Minute + time.Duration(offset)*770*time.Millisecond)
+					net.cut.Store(true)
+					away.Store(true)
+					w.set(w.hung, true, "192.0.2.10", "192.0.2.20")
+					time.Sleep(tt.blip)
+					net.cut.Store(false)
+					w.set(w.hung, false, "192.0.2.10", "192.0.2.20")
+					if !tt.peersToo {
+						time.Sleep(time.Minute)
+					}
+					away.Store(false)
+					time.Sleep(time.Minute)
+					require.NotContains(t, h.sides(), "down")
+					w.set(w.down, true, "192.0.2.10")
+					time.Sleep(30 * time.Second)
+					require.Equal(t, health.Down, p.Votes()[webEU].Side, "what is lost is still seen")
+				})
+			}
+		})
+	}
+}
+
 // An answer proves that this node could see when it asked, not when the answer came.
 func TestACanaryProvesTheMomentItWasAsked(t *testing.T) {
 	var w canaryWatch

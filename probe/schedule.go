@@ -110,6 +110,7 @@ type loop struct {
 	canary        canaryWatch
 	canaryResults chan bool
 	isolated      time.Time // not zero: since when everything and every peer failed
+	away          bool      // no peer could be heard at the last sweep, and there are no canaries
 	blind         bool      // what votes were last computed with
 	held          map[*probeState]struct{}
 
@@ -164,6 +165,9 @@ func (l *loop) run() {
 			l.finish(f, l.wake())
 		case answered := <-l.canaryResults:
 			now := l.wake()
+			if answered && l.canary.failed > 0 {
+				l.beginAnew()
+			}
 			l.canary.end(answered, now)
 			l.retryHeld(now)
 		case <-l.p.planned:
@@ -357,6 +361,7 @@ func (l *loop) doubt(why Reason, now time.Time) {
 // sweep looks at what time alone changes.
 func (l *loop) sweep(now time.Time) {
 	l.swept = now
+	l.heedPeers()
 	l.retryHeld(now)
 	l.checkIsolation()
 	l.updateBlind(now)
