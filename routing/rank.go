@@ -2,6 +2,7 @@ package routing
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strconv"
 
@@ -143,10 +144,14 @@ func (m *maker) resident(p *pool, g *group, all []statestore.Share, standIns map
 	return pl
 }
 
+// noTier is above every tier of affinity.
+const noTier = math.MaxUint8 + 1
+
 // rankPlan ranks the eligible picks for a group: lowest first, by affinity and then
 // by policy. Those of no weight stand by: they are left out while there are others,
-// however near they are, since they can take nothing or shall not. Where the best candidate of all is out, and for clients that spill over,
-// spillover.order stands for the policy.
+// however near they are, since they can take nothing or shall not. Where the best
+// candidate of all is out, and for clients that spill over, spillover.order stands for
+// the policy.
 func (m *maker) rankPlan(p *pool, pl *plan, g *group, eligible []int, offered []bool) {
 	weightless := func(i int) bool { return p.picks[i].weight == 0 }
 	if slices.ContainsFunc(eligible, func(i int) bool { return !weightless(i) }) {
@@ -155,11 +160,11 @@ func (m *maker) rankPlan(p *pool, pl *plan, g *group, eligible []int, offered []
 	ranks := m.measured(g, p.typ)
 	level := func(candidate int, ranks []int64) [2]int64 {
 		if candidate < 0 {
-			return [2]int64{256, 0} // no candidate any more: after all that are
+			return [2]int64{noTier, 0} // no candidate any more: after all that are
 		}
 		return [2]int64{g.tier(candidate), ranks[candidate]}
 	}
-	best := [2]int64{257, 0}
+	best := [2]int64{noTier + 1, 0}
 	for c := range offered {
 		if l := level(c, ranks); offered[c] && g.allows(c) && compareLevels(l, best) < 0 {
 			best = l
