@@ -15,12 +15,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// samePort listens on a port that is free over UDP and TCP.
+func samePort(t *testing.T) (net.PacketConn, net.Listener) {
+	t.Helper()
+	for range 20 { // somebody else's connection may have the one
+		udp, err := net.ListenPacket("udp", "127.0.0.1:0")
+		require.NoError(t, err)
+		if tcp, err := net.Listen("tcp", udp.LocalAddr().String()); err == nil {
+			return udp, tcp
+		}
+		require.NoError(t, udp.Close())
+	}
+	require.FailNow(t, "no port is free over both UDP and TCP")
+	return nil, nil
+}
+
 // serveDNS answers over UDP and TCP on the same port until the test ends.
 func serveDNS(t *testing.T, answer dns.HandlerFunc) int {
-	udp, err := net.ListenPacket("udp", "127.0.0.1:0")
-	require.NoError(t, err)
-	tcp, err := net.Listen("tcp", udp.LocalAddr().String())
-	require.NoError(t, err)
+	udp, tcp := samePort(t)
 	for _, srv := range []*dns.Server{{PacketConn: udp, Handler: answer}, {Listener: tcp, Handler: answer}} {
 		started := make(chan struct{})
 		srv.NotifyStartedFunc = func() { close(started) }

@@ -27,18 +27,7 @@ type nameServer struct {
 
 func (s *nameServer) serve(t *testing.T) *nameServer {
 	t.Helper()
-	var pc net.PacketConn
-	var l net.Listener
-	require.Eventually(t, func() bool { // until a port is free for both
-		var err error
-		if l, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-			return false
-		}
-		if pc, err = net.ListenPacket("udp", l.Addr().String()); err != nil {
-			_ = l.Close() // another port is tried
-		}
-		return err == nil
-	}, 10*time.Second, time.Millisecond)
+	pc, l := samePort(t)
 	s.addr = netip.MustParseAddrPort(pc.LocalAddr().String())
 	for _, srv := range []*dns.Server{{PacketConn: pc}, {Listener: l}} {
 		srv.Handler = dns.HandlerFunc(s.ServeDNS)
