@@ -118,6 +118,9 @@ func TestG9TheEndOfABlipTurnsNothingDown(t *testing.T) {
 	}{
 		{"peers are back first", Config{}, tcpCheck("c", 80), 25 * time.Second, true},
 		{"another cluster answers first", Config{}, tcpCheck("c", 80), 25 * time.Second, false},
+		{"a run is under way when it is over", Config{}, Check{
+			Name: "c", Interval: time.Second, Timeout: 900 * time.Millisecond, Fall: 1, Rise: 2, Recheck: 100 * time.Millisecond, TCP: &TCPCheck{Port: 80},
+		}, 25 * time.Second, true},
 		{"the canaries answer again", Config{Canaries: canaries}, Check{
 			Name: "c", Interval: time.Second, Timeout: 100 * time.Millisecond, Fall: 3, Rise: 2, Recheck: 100 * time.Millisecond, TCP: &TCPCheck{Port: 80},
 		}, 1300 * time.Millisecond, true},
@@ -155,6 +158,20 @@ func TestG9TheEndOfABlipTurnsNothingDown(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Bad results from before a gap and from after it are no run.
+func TestARunDoesNotReachOverAGap(t *testing.T) {
+	h := hysteresis{fall: 3, rise: 2}
+	h.add(true, ReasonOK, time.Now())
+	h.turn(h.add(true, ReasonOK, time.Now()))
+	require.Equal(t, health.Up, h.side)
+	require.Equal(t, health.Unknown, h.add(false, ReasonTimeout, time.Now()))
+	require.Equal(t, health.Unknown, h.add(false, ReasonTimeout, time.Now()))
+	h.doubt(ReasonStalled)
+	require.Equal(t, health.Unknown, h.add(false, ReasonTimeout, time.Now()), "the first after the gap")
+	require.Equal(t, health.Unknown, h.add(false, ReasonTimeout, time.Now()))
+	require.Equal(t, health.Down, h.add(false, ReasonTimeout, time.Now()))
 }
 
 // An answer proves that this node could see when it asked, not when the answer came.
