@@ -146,6 +146,9 @@ func TestPlacement(t *testing.T) {
 		}, gb, "ap", 24},
 		{"residency never answers with another cluster", both(resides, leave("eu"), mode(statestore.NoData)), gb, "NODATA", 24},
 		{"residency with serve_last answers with its own, down", both(resides, leave("eu"), mode(statestore.ServeLast)), gb, "eu", 24},
+		{"residency forbids a cluster that is no candidate any more", both(resides, leave("eu", "us"), func(_ *statestore.State, s *statestore.Service) {
+			s.Clusters.Only, s.OnAllDown.Mode = []string{"eu", "us"}, statestore.ServeLast
+		}), gb, "eu", 24},
 		{"residency with servfail", both(resides, leave("eu"), mode(statestore.ServFail)), gb, "SERVFAIL", 24},
 		{"spillover.order stands for nearness when the nearest is out", both(order, leave("eu")), gb, "ap", 24},
 		{"spillover.order is nothing to those whose best is in", both(order, leave("eu")), us, "us", 8},

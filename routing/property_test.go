@@ -35,8 +35,10 @@ func genState(rt *rapid.T) *statestore.State {
 	st.Spec.Services, st.Services = map[string]*statestore.Service{}, map[string]*statestore.ServiceState{}
 	for i := range rapid.IntRange(1, 3).Draw(rt, "services") {
 		name := fmt.Sprintf("s%d", i)
-		s := testService(rapid.SampledFrom([]statestore.PolicyType{statestore.Failover, statestore.Weighted}).Draw(rt, "policy"), name)
+		s := testService(rapid.SampledFrom([]statestore.PolicyType{statestore.Failover, statestore.Weighted, statestore.Geo, statestore.Latency}).Draw(rt, "policy"), name)
 		s.Policy.Order = nil
+		s.Policy.Affinity = rapid.SampledFrom([]statestore.Affinity{statestore.NoAffinity, statestore.LocalAffinity, statestore.RemoteAffinity}).Draw(rt, "affinity")
+		s.Policy.Sticky = s.Policy.Type != statestore.Failover && rapid.Bool().Draw(rt, "sticky")
 		s.Answer = statestore.Answer{Clusters: rapid.IntRange(1, 3).Draw(rt, "per answer"), Addresses: rapid.IntRange(1, 4).Draw(rt, "addresses")}
 		s.OnStale.Answer = rapid.SampledFrom([]statestore.StaleAnswer{statestore.StaleKeep, statestore.StaleServFail, statestore.StaleRefuse}).Draw(rt, "on_stale")
 		st.Spec.Services[name] = s
@@ -50,10 +52,13 @@ func genRotation(rt *rapid.T, sp *statestore.Spec, number uint64) statestore.Rot
 		var all []statestore.Share
 		for _, c := range slices.Sorted(maps.Keys(sp.Clusters)) {
 			if e := of(sp.Clusters[c]); len(e) > 0 {
-				all = append(all, statestore.Share{Cluster: c, Weight: rapid.IntRange(0, 100).Draw(rt, "weight"), Endpoints: e})
+				all = append(all, statestore.Share{Cluster: c, Weight: rapid.IntRange(0, 100).Draw(rt, "weight"), Endpoints: e, Spill: rapid.SampledFrom([]int{0, 0, 99, 100}).Draw(rt, "spill")})
 			}
 		}
 		mode := rapid.SampledFrom([]statestore.AllDownMode{"", "", "", statestore.ServeLast, statestore.ServeAll, statestore.NoData, statestore.ServFail}).Draw(rt, "all down "+family)
+		if mode == "" && rapid.IntRange(0, 3).Draw(rt, "empty "+family) == 0 {
+			return statestore.Pool{} // nobody has judged or planned yet, or a mistake
+		}
 		if len(all) == 0 || mode == statestore.NoData || mode == statestore.ServFail {
 			return statestore.Pool{AllDown: mode}
 		}
