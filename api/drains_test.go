@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,6 +55,15 @@ func TestDrainsTakeSeveralClustersOutInOneEntry(t *testing.T) {
 	history := r.get("/v1/history?service=web").body
 	require.Contains(t, history, "cluster.drained")
 	require.NotContains(t, r.get("/v1/history?service=shop").body, "cluster.drained", "shop has none of them")
+}
+
+func TestADrainOfOtherServicesIsNotInAServicesHistory(t *testing.T) {
+	r := newWideRig(t)
+	r.post("/v1/drains", `{"clusters":["eu"],"services":["web"],"reason":"web only"}`)
+	require.NotNil(t, r.store.State().Clusters["eu"].Drain)
+	for path, in := range map[string]bool{"/v1/history?service=web": true, "/v1/history": true, "/v1/history?service=shop": false} {
+		require.Equal(t, in, strings.Contains(r.get(path).body, "web only"), path)
+	}
 }
 
 func TestDrainsAreJudgedTogether(t *testing.T) {

@@ -151,12 +151,17 @@ func movesAnswers(st *statestore.State, e statestore.Event, service string) bool
 		return service == "" || e.Subject == "services/"+service || !strings.HasPrefix(e.Subject, "services/")
 	case "cluster":
 		clusters := []string{strings.TrimPrefix(e.Subject, "clusters/")}
-		if e.Subject == "clusters" { // several at once: the detail names them
+		if e.Subject == "clusters" || e.Type == "cluster.drained" || e.Type == "cluster.undrained" {
 			var d statestore.DrainDetail
 			if json.Unmarshal(e.Detail, &d) != nil {
 				return service == ""
 			}
-			clusters = d.Clusters
+			if e.Subject == "clusters" { // several at once
+				clusters = d.Clusters
+			}
+			if service != "" && len(d.Services) > 0 && !slices.Contains(d.Services, service) {
+				return false
+			}
 		}
 		candidates := st.Spec.Candidates(service)
 		return service == "" || slices.ContainsFunc(clusters, func(c string) bool { return slices.Contains(candidates, c) })
