@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -175,5 +176,12 @@ func eventsTable(w io.Writer, events []apitype.Event) {
 }
 
 func eventRow(e apitype.Event) []string {
-	return []string{fmt.Sprint(e.Index), stamp(e.Wall), e.Actor, e.Type, e.Text}
+	text := e.Text
+	// The end of a drain, a freeze or a pin is in the detail only.
+	detail, _ := e.Detail.(map[string]any)
+	until, _ := detail["until"].(string)
+	if at, err := time.Parse(time.RFC3339, until); err == nil {
+		text += " (until " + stamp(at) + ")"
+	}
+	return []string{fmt.Sprint(e.Index), stamp(e.Wall), e.Actor, e.Type, text}
 }
