@@ -273,6 +273,8 @@ func TestExplainAsksTheFunctionThatAnswersQueries(t *testing.T) {
 	require.Equal(t, "web.gslb.test.", ex.Name)
 	require.Len(t, ex.Answers, 1)
 	require.NotEmpty(t, ex.Steps)
+	ex = items[apitype.Explanation](t, r.get("/v1/explain?name=web.gslb.test&client=203.0.113.7&ecs=10.8.3.9/24"))[0]
+	require.Contains(t, ex.Steps[1].Text, "203.0.113.7 (ECS 10.8.3.0/24)", "what resolvers say of their clients goes to it too")
 	ex = items[apitype.Explanation](t, r.get("/v1/explain?name=Web"))[0]
 	require.Equal(t, "REFUSED", ex.Rcode)
 	require.Contains(t, ex.Steps[0].Note, "did you mean web.gslb.test? zones: ")
