@@ -31,7 +31,9 @@ func (v view) impacts(services []string) []Impact {
 		if mode := max(rc.V4.AllDown, rc.V6.AllDown); mode != "" {
 			im.Warnings = append(im.Warnings, "no candidate is up: "+string(mode))
 		}
-		if why := v.pinYields(service); why != "" {
+		if why := v.pinEnds(service); why != "" {
+			im.Warnings = append(im.Warnings, fmt.Sprintf("the pin to %s ends: %s", v.st.Services[service].Override.Cluster, why))
+		} else if why := v.pinYields(service); why != "" {
 			im.Warnings = append(im.Warnings, fmt.Sprintf("the pin to %s has no effect: %s", v.pinOf(service).Cluster, why))
 		}
 		out = append(out, im)

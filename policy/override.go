@@ -43,6 +43,21 @@ func (v view) held(service string) bool {
 	return len(v.pinShares(service, netip.Addr.IsValid)) > 0
 }
 
+// pinEnds says why the service's pin does not outlive the view's spec; empty when it
+// does, and when there is none.
+func (v view) pinEnds(service string) string {
+	svc, ss := v.spec.Services[service], v.st.Services[service]
+	switch {
+	case v.spec == v.st.Spec || svc == nil || ss == nil || ss.Override == nil:
+		return ""
+	case svc.Stateful != nil:
+		return "the service becomes stateful"
+	case !slices.Contains(v.spec.Candidates(service), ss.Override.Cluster):
+		return ss.Override.Cluster + " is no candidate any more"
+	}
+	return ""
+}
+
 // pinYields says why the service's pin has no effect now; empty when it has, and
 // when there is none.
 func (v view) pinYields(service string) string {

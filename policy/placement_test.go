@@ -304,3 +304,23 @@ func TestAnImpactSaysWhomResidencyLeavesWithout(t *testing.T) {
 	require.Equal(t, want, OverrideImpact(w.st(), "web", "us")[0].Warnings)
 	require.Empty(t, DrainImpact(w.st(), "us", nil)[0].Warnings)
 }
+
+func TestAPlanSaysThatAPinEnds(t *testing.T) {
+	w := upWorld(t)
+	w.do(statestore.OverrideService{Service: "web", Cluster: "us", Reason: "load test", Rotations: OverrideRotations(w.st(), "web", "us")})
+	of := func(spec *statestore.Spec) []string {
+		for _, im := range DiffSpec(w.st(), spec).Answers {
+			if im.Service == "web" {
+				return im.Warnings
+			}
+		}
+		return nil
+	}
+	require.Equal(t, []string{"the pin to us ends: us is no candidate any more"},
+		of(clone(w.st().Spec, web(func(s *statestore.Service) { s.Clusters.Exclude = []string{"us"} }))))
+	require.Contains(t, of(clone(w.st().Spec, web(func(s *statestore.Service) {
+		s.Policy = statestore.Policy{Type: statestore.Failover, Order: []string{"eu", "us", "ap"}}
+		s.Stateful = &statestore.Stateful{Preferred: "eu"}
+	}))), "the pin to us ends: the service becomes stateful")
+	require.Empty(t, of(clone(w.st().Spec, web(func(s *statestore.Service) { s.Clusters.Exclude = []string{"ap"} }))))
+}
