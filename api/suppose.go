@@ -140,7 +140,7 @@ func supposeStep(sup supposition) apitype.Step {
 	if !slices.Contains(notes, sup.quorum) {
 		notes = append(slices.Clone(notes), sup.quorum)
 	}
-	return apitype.Step{Step: "if", Text: "suppose " + strings.Join(sup.said, ", ") + ": nobody is answered so now", Note: strings.Join(notes, "; ")}
+	return apitype.Step{Step: "if", Text: "suppose " + strings.Join(sup.said, ", ") + ": a supposition, answers stay as they are", Note: strings.Join(notes, "; ")}
 }
 
 // maySuppose refuses conditions about services that the caller may not read: what

@@ -27,7 +27,7 @@ func TestSupposingWhatIsSoExplainsTheSame(t *testing.T) {
 			supposed := r.explained(query + "&if=eu=up,us=up")
 			require.Equal(t, []string{"eu=up", "us=up"}, supposed.Conditions)
 			require.Equal(t, "if", supposed.Steps[0].Step)
-			require.Equal(t, "suppose eu=up, us=up: nobody is answered so now", supposed.Steps[0].Text)
+			require.Equal(t, "suppose eu=up, us=up: a supposition, answers stay as they are", supposed.Steps[0].Text)
 			supposed.Conditions, supposed.Steps = nil, supposed.Steps[1:]
 			require.Equal(t, is, supposed)
 		}

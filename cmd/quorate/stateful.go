@@ -55,7 +55,9 @@ func answersNow(s apitype.ServiceSummary) string {
 		}
 		return fmt.Sprintf("%s (epoch %d)", o.Active, o.Epoch)
 	}
-	v4, v6 := shares(s.V4, s.AllDownV4, s.ByClient), shares(s.V6, s.AllDownV6, s.ByClient)
+	pinned := s.Override != nil && s.Override.Note == "" // then who asks does not matter
+	byClient := s.ByClient && !pinned
+	v4, v6 := shares(s.V4, s.AllDownV4, byClient), shares(s.V6, s.AllDownV6, byClient)
 	switch {
 	case len(s.V6) == 0 || v4 == v6:
 		return v4
