@@ -18,7 +18,7 @@ type pool struct {
 
 	picks    []pick
 	plans    []plan   // at least one
-	byGroup  []uint16 // plan by group of the view; nil: all have the one plan
+	byGroup  []uint32 // plan by group of the view; nil: all have the one plan
 	divided  bool     // and they do not all answer alike
 	sticky   bool     // and there is something to choose
 	clusters int      // clusters in an answer

@@ -78,8 +78,8 @@ func (m *maker) makePlans(p *pool, all []statestore.Share, mode statestore.AllDo
 	}
 	in := len(p.picks)
 	standIns := map[string]int{}
-	byGroup := make([]uint16, len(m.view.list))
-	numbers := map[string]uint16{}
+	byGroup := make([]uint32, len(m.view.list))
+	numbers := map[string]uint32{}
 	for i := range m.view.list {
 		g := &m.view.list[i]
 		var eligible []int
@@ -97,7 +97,7 @@ func (m *maker) makePlans(p *pool, all []statestore.Share, mode statestore.AllDo
 		key := strconv.FormatBool(pl.out) + pl.key()
 		n, ok := numbers[key]
 		if !ok {
-			n = uint16(len(p.plans))
+			n = uint32(len(p.plans))
 			numbers[key] = n
 			p.plans = append(p.plans, pl)
 		}

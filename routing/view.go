@@ -16,7 +16,7 @@ import (
 // and services that ask for the same share it.
 type view struct {
 	candidates []string // in policy order
-	groups     []uint16 // by class; nil: every client is of the one group
+	groups     []uint32 // by class; nil: every client is of the one group
 	list       []group
 }
 
@@ -35,7 +35,7 @@ type group struct {
 const unmeasured = math.MaxInt64 >> 1
 
 // groupOf returns the number of the group of a class.
-func (v *view) groupOf(class uint32) uint16 {
+func (v *view) groupOf(class uint32) uint32 {
 	if v.groups == nil {
 		return 0
 	}
@@ -103,14 +103,14 @@ func (vr *viewer) make(name string) *view {
 		v.list = []group{vr.group(s, v.candidates, 0)}
 		return v
 	}
-	v.groups = make([]uint16, len(vr.clients.classes))
-	numbers := map[string]uint16{}
+	v.groups = make([]uint32, len(vr.clients.classes))
+	numbers := map[string]uint32{}
 	for i := range vr.clients.classes {
 		g := vr.group(s, v.candidates, uint32(i))
 		key := g.key()
 		n, ok := numbers[key]
 		if !ok {
-			n = uint16(len(v.list))
+			n = uint32(len(v.list))
 			numbers[key] = n
 			v.list = append(v.list, g)
 		}
