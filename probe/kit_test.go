@@ -104,10 +104,23 @@ func (w *world) startsOf(addr string) []time.Time {
 // launch runs a prober over w until the test ends.
 func launch(t *testing.T, cfg Config, w *world, inputs ...TargetChecks) *Prober {
 	t.Helper()
+	p := prepare(cfg, w, inputs...)
+	start(t, p)
+	return p
+}
+
+// prepare makes a prober over w that does not run yet.
+func prepare(cfg Config, w *world, inputs ...TargetChecks) *Prober {
 	p := New(cfg)
 	p.measure = w.measure
 	p.bootTime = func() time.Duration { return 0 } // of the real world; see boot_linux.go
 	p.SetPlan(BuildPlan(inputs))
+	return p
+}
+
+// start runs p until the test ends.
+func start(t *testing.T, p *Prober) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -115,7 +128,6 @@ func launch(t *testing.T, cfg Config, w *world, inputs ...TargetChecks) *Prober 
 		_ = p.Run(ctx)
 	}()
 	t.Cleanup(func() { cancel(); <-done })
-	return p
 }
 
 // history watches every vote that a target ever had.

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -219,13 +220,18 @@ func TestTwentyThousandChecksKeepTheirIntervalsAndReturnFromAPauseWithoutABurst(
 func TestTakingUpALargePlanIsNoStandstill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		p := launch(t, Config{}, w, webInput())
-		h := watch(t, p, webEU)
-		time.Sleep(20 * time.Second)
-		p.newChecker = func(c Check, endpoint netip.Addr) (checker, error) { // as slow as many thousand
-			time.Sleep(2 * stallGap)
+		p := prepare(Config{}, w, webInput())
+		var slow atomic.Bool // as many thousand are
+		p.newChecker = func(c Check, endpoint netip.Addr) (checker, error) {
+			if slow.Load() {
+				time.Sleep(2 * stallGap)
+			}
 			return p.runner.newChecker(c, endpoint)
 		}
+		start(t, p)
+		h := watch(t, p, webEU)
+		time.Sleep(20 * time.Second)
+		slow.Store(true)
 		p.SetPlan(BuildPlan(append(many(1), webInput())))
 		time.Sleep(20 * time.Second)
 		require.Equal(t, "unknown up:ok", h.sides())
