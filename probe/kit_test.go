@@ -105,7 +105,7 @@ func (w *world) startsOf(addr string) []time.Time {
 func launch(t *testing.T, cfg Config, w *world, inputs ...TargetChecks) *Prober {
 	t.Helper()
 	p := prepare(cfg, w, inputs...)
-	start(t, p)
+	begin(t, p)
 	return p
 }
 
@@ -118,8 +118,8 @@ func prepare(cfg Config, w *world, inputs ...TargetChecks) *Prober {
 	return p
 }
 
-// start runs p until the test ends.
-func start(t *testing.T, p *Prober) {
+// begin runs p until the test ends.
+func begin(t *testing.T, p *Prober) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -228,7 +228,7 @@ func TestTakingUpALargePlanIsNoStandstill(t *testing.T) {
 			}
 			return p.runner.newChecker(c, endpoint)
 		}
-		start(t, p)
+		begin(t, p)
 		h := watch(t, p, webEU)
 		time.Sleep(20 * time.Second)
 		slow.Store(true)
