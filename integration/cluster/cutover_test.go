@@ -169,20 +169,25 @@ func (in *installation) propose(n *node, to, kind string) apitype.Cutover {
 	return co
 }
 
-// approve signs what n shows of a cutover, with the waivers it asks for.
-func (in *installation) approve(n *node, id string, more ...string) error {
+// approve signs what n shows of a cutover, with the waivers it asks for, and looks
+// again where that was replaced meanwhile.
+func (in *installation) approve(n *node, id string, more ...string) (signed error) {
 	in.t.Helper()
-	ctx, cancel := context.WithTimeout(in.t.Context(), settle)
-	defer cancel()
-	var co apitype.Cutover
-	eventually(in.t, settle, n.name+" has "+id, func(ctx context.Context) (err error) {
-		co, err = in.cutover(ctx, n, id)
-		return err
+	eventually(in.t, settle, "a signature of "+id+" through "+n.name, func(ctx context.Context) error {
+		co, err := in.cutover(ctx, n, id)
+		if err != nil {
+			return err
+		}
+		_, signed = n.api.Approve(ctx, id, apitype.ApproveRequest{
+			Evidence: co.Evidence, Waivers: slices.Concat(notEnforced, more), Reason: "a scenario wants it",
+		}, client.NewKey())
+		var refused *client.ProblemError
+		if errors.As(signed, &refused) && refused.Name() == apitype.ProblemEvidence {
+			return signed // it was replaced meanwhile: look again, as a person does
+		}
+		return nil
 	})
-	_, err := n.api.Approve(ctx, id, apitype.ApproveRequest{
-		Evidence: co.Evidence, Waivers: slices.Concat(notEnforced, more), Reason: "a scenario wants it",
-	}, client.NewKey())
-	return err
+	return signed
 }
 
 // proposed waits until automation has proposed a move of a service, and returns it.
