@@ -49,9 +49,11 @@ integration: build ## real servers for every check, real processes in network na
 	$(GO) test -tags integration -count=1 -v -timeout 30m ./integration/cluster
 
 bench: build ## detection, cutover, start-up, idle cost, probing at scale, choosing and compiling
-	$(GO) run ./bench/demo -quorate ./bin/quorate
-	$(GO) run ./bench/probes -rounds 1
-	$(GO) test -run '^$$' -bench . -benchtime 200ms ./health ./routing ./dnsserver
+	@failed=0; \
+	$(GO) run ./bench/demo -quorate ./bin/quorate || failed=1; \
+	$(GO) run ./bench/probes -rounds 1 || failed=1; \
+	$(GO) test -run '^$$' -bench . -benchtime 200ms ./health ./routing ./dnsserver || failed=1; \
+	exit $$failed
 
 fuzz: ## each fuzz target for FUZZTIME
 	@for t in $$(git grep -hoE '^func (Fuzz[A-Za-z0-9_]+)' -- '*_test.go' | awk '{print $$2}'); do \
