@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/quorate/quorate/api/apitype"
 	"github.com/quorate/quorate/api/client"
 )
 
@@ -245,6 +246,27 @@ func (in *installation) approver(user string) string {
 func (n *node) as(token string, args ...string) (stdout, stderr string, code int) {
 	n.t.Helper()
 	return n.cli(append(args, "--addr", fmt.Sprintf("http://%s:7653", n.addr), "--token-file", token)...)
+}
+
+// approve signs what n shows of a cutover, with the waivers it asks for, and looks
+// again where that was replaced meanwhile.
+func (in *installation) approve(n *node, id string, more ...string) (signed error) {
+	in.t.Helper()
+	eventually(in.t, settle, "a signature of "+id+" through "+n.name, func(ctx context.Context) error {
+		co, err := in.cutover(ctx, n, id)
+		if err != nil {
+			return err
+		}
+		_, signed = n.api.Approve(ctx, id, apitype.ApproveRequest{
+			Evidence: co.Evidence, Waivers: slices.Concat(notEnforced, more), Reason: "a scenario wants it",
+		}, client.NewKey())
+		var refused *client.ProblemError
+		if errors.As(signed, &refused) && refused.Name() == apitype.ProblemEvidence {
+			return signed // it was replaced meanwhile: look again, as a person does
+		}
+		return nil
+	})
+	return signed
 }
 
 // sign approves what n shows, with a token and the waivers that every move needs.

@@ -169,27 +169,6 @@ func (in *installation) propose(n *node, to, kind string) apitype.Cutover {
 	return co
 }
 
-// approve signs what n shows of a cutover, with the waivers it asks for, and looks
-// again where that was replaced meanwhile.
-func (in *installation) approve(n *node, id string, more ...string) (signed error) {
-	in.t.Helper()
-	eventually(in.t, settle, "a signature of "+id+" through "+n.name, func(ctx context.Context) error {
-		co, err := in.cutover(ctx, n, id)
-		if err != nil {
-			return err
-		}
-		_, signed = n.api.Approve(ctx, id, apitype.ApproveRequest{
-			Evidence: co.Evidence, Waivers: slices.Concat(notEnforced, more), Reason: "a scenario wants it",
-		}, client.NewKey())
-		var refused *client.ProblemError
-		if errors.As(signed, &refused) && refused.Name() == apitype.ProblemEvidence {
-			return signed // it was replaced meanwhile: look again, as a person does
-		}
-		return nil
-	})
-	return signed
-}
-
 // proposed waits until automation has proposed a move of a service, and returns it.
 func (in *installation) proposed(n *node, service string) (co apitype.Cutover) {
 	in.t.Helper()
