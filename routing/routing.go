@@ -23,16 +23,18 @@ type Kind uint8
 
 // The kinds.
 const (
-	Refused   Kind = iota // out of zone, or on_stale: refuse
-	NoError               // Answer.Set holds records
-	NoData                // the name exists, or could, without records of that type
-	NameError             // neither the name nor anything below it exists
-	ServFail              // on_all_down or on_stale of the service says so, or nobody may be answered while it moves
+	Refused    Kind = iota // out of zone, or on_stale: refuse
+	NoError                // Answer.Set holds records
+	NoData                 // the name exists, or could, without records of that type
+	NameError              // neither the name nor anything below it exists
+	ServFail               // on_all_down or on_stale of the service says so, or nobody may be answered while it moves
+	Delegation             // the name is below a cut: Answer.Set holds the name servers of the child zone
 )
 
-var kindNames = [...]string{Refused: "REFUSED", NoError: "NOERROR", NoData: "NODATA", NameError: "NXDOMAIN", ServFail: "SERVFAIL"}
+var kindNames = [...]string{Refused: "REFUSED", NoError: "NOERROR", NoData: "NODATA", NameError: "NXDOMAIN", ServFail: "SERVFAIL", Delegation: "DELEGATION"}
 
-// String returns the kind as people write it: NOERROR, NODATA, NXDOMAIN, SERVFAIL or REFUSED.
+// String returns the kind as people write it: NOERROR, NODATA, NXDOMAIN, SERVFAIL,
+// REFUSED or DELEGATION.
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]
@@ -79,6 +81,7 @@ type RRset struct {
 type Alias struct {
 	Owner string
 	Set   *RRset
+	Wild  string // as Answer.Wild
 }
 
 // Answer is what a query gets. Everything it points to belongs to the table.
@@ -91,9 +94,16 @@ type Answer struct {
 	Chain []Alias // CNAMEs followed, in order; usually none
 	Owner string  // of Set: the name asked, or the last alias's target; lower case
 
-	// Set is nil unless Kind is NoError. It may be nil with NoError when a CNAME
-	// leaves our data: Chain is then the answer.
+	// Set is nil unless Kind is NoError or Delegation. It may be nil with NoError when
+	// a CNAME leaves our data: Chain is then the answer.
 	Set *RRset
+
+	// Wild is the wildcard ("*.a.example.") that the records of Owner come from; empty:
+	// they are its own.
+	Wild string
+
+	// DS is that of the child zone of a Delegation; nil: the child is not signed.
+	DS *RRset
 
 	Additional []Alias // addresses of the name servers in Set
 

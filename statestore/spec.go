@@ -20,6 +20,7 @@ type Spec struct {
 	Retention Retention           `json:"retention"`
 	Notify    Notify              `json:"notify,omitzero"`
 	Regions   map[string]*Region  `json:"regions,omitempty"`
+	DNS       DNS                 `json:"dns,omitzero"`
 }
 
 // Duration is a time.Duration that reads and writes as "10s" in JSON and YAML.
@@ -42,24 +43,6 @@ func (d *Duration) UnmarshalText(b []byte) error {
 	}
 	*d = Duration(v)
 	return nil
-}
-
-// Zone is a delegated zone.
-type Zone struct {
-	SOA     SOA                            `json:"soa"`
-	NS      []string                       `json:"ns,omitempty"` // empty: ns-NODE.ZONE or dns.advertise.name of each answering member
-	NSTTL   Duration                       `json:"ns_ttl"`
-	Records map[string]map[string][]string `json:"records,omitempty"` // relative owner ("@" the apex) -> type -> rdata in presentation format
-}
-
-// SOA holds what of the SOA record people choose; the serial is derived.
-type SOA struct {
-	MName       string   `json:"mname,omitempty"` // empty: the NS name of the first voter by name
-	RName       string   `json:"rname,omitempty"` // empty: hostmaster.ZONE
-	Refresh     Duration `json:"refresh"`
-	Retry       Duration `json:"retry"`
-	Expire      Duration `json:"expire"`
-	NegativeTTL Duration `json:"negative_ttl"`
 }
 
 // Cluster is one of the places that serve. Name and ID are identity.

@@ -1,0 +1,44 @@
+package dnsserver
+
+import (
+	"github.com/miekg/dns"
+
+	"github.com/quorate/quorate/routing"
+)
+
+const (
+	// udpSize is the longest answer over UDP that crosses networks unfragmented (RFC 9715).
+	udpSize = 1232
+	// plainSize is the limit of a client without EDNS (RFC 1035 4.2.1).
+	plainSize = 512
+	// headerSize is the length of a message's header. Shorter packets are dropped.
+	headerSize = 12
+)
+
+// message is an answer being made, with what is counted of it.
+type message struct {
+	dns.Msg
+	edns   edns
+	proto  Proto
+	limit  int    // octets
+	zone   string // label: a configured zone or "none"
+	qtype  string // label: a known type or "other"
+	table  *routing.Table
+	answer routing.Answer
+}
+
+// asks reports whether the query is one that the table answers: nothing about its
+// form has settled the answer.
+func (m *message) asks() bool { return m.Rcode == dns.RcodeSuccess }
+
+// bare is an answer of a header alone, for queries that cannot be read.
+func bare(query []byte, rcode int) []byte {
+	if len(query) < headerSize {
+		return nil
+	}
+	h := make([]byte, headerSize)
+	copy(h, query[:2])
+	h[2] = 0x80 | query[2]&0x79 // QR; the query's opcode and RD
+	h[3] = byte(rcode)
+	return h
+}
