@@ -33,6 +33,8 @@ type Config struct {
 	NSID string        // given to who asks for it (RFC 5001); empty: off
 	Draw func() uint64 // random numbers for weighted answers; nil: math/rand/v2
 
+	RateLimit RateLimit // zero: answers are not limited
+
 	UDPSize         int // longest answer over UDP; 0: 1232 (RFC 9715)
 	Readers         int // UDP readers an address; 0: GOMAXPROCS
 	MaxTCP          int // open TCP connections in all; 0: 1024

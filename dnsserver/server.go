@@ -20,6 +20,8 @@ type Server struct {
 	log     *slog.Logger
 	metrics *metrics
 	conns   *connections
+	made    time.Time
+	limit   atomic.Pointer[limiter] // nil: nothing is limited
 
 	panicLogged atomic.Int64 // when a panic was logged last, in Unix nanoseconds
 
@@ -50,7 +52,8 @@ func New(cfg Config) *Server {
 	if cfg.MaxTCPPerPrefix == 0 {
 		cfg.MaxTCPPerPrefix = maxTCPPerPrefix
 	}
-	s := &Server{cfg: cfg, log: cfg.Log}
+	s := &Server{cfg: cfg, log: cfg.Log, made: time.Now()}
+	s.Limit(cfg.RateLimit)
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
