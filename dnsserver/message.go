@@ -20,6 +20,7 @@ type message struct {
 	dns.Msg
 	edns   edns
 	proto  Proto
+	shard  *shard
 	limit  int    // octets
 	zone   string // label: a configured zone or "none"
 	qtype  string // label: a known type or "other"

@@ -29,8 +29,15 @@ func TestMetrics(t *testing.T) {
 	want := `
 # HELP quorate_dns_answers_total Answers that named a cluster.
 # TYPE quorate_dns_answers_total counter
+quorate_dns_answers_total{cluster="eu",service="big"} 0
+quorate_dns_answers_total{cluster="eu",service="db"} 0
 quorate_dns_answers_total{cluster="eu",service="web"} 1
 quorate_dns_answers_total{cluster="many",service="big"} 1
+quorate_dns_answers_total{cluster="many",service="db"} 0
+quorate_dns_answers_total{cluster="many",service="web"} 0
+quorate_dns_answers_total{cluster="us",service="big"} 0
+quorate_dns_answers_total{cluster="us",service="db"} 0
+quorate_dns_answers_total{cluster="us",service="web"} 0
 # HELP quorate_dns_ecs_queries_total Queries that named their client's subnet.
 # TYPE quorate_dns_ecs_queries_total counter
 quorate_dns_ecs_queries_total{zone="gslb.test."} 0
@@ -39,6 +46,11 @@ quorate_dns_ecs_queries_total{zone="gslb.test."} 0
 quorate_dns_queries_total{family="4",proto="tcp",qtype="other",zone="gslb.test."} 1
 quorate_dns_queries_total{family="4",proto="udp",qtype="A",zone="gslb.test."} 2
 quorate_dns_queries_total{family="4",proto="udp",qtype="A",zone="none"} 1
+# HELP quorate_dns_rate_limited_total Queries over their client's rate, by what was done with them.
+# TYPE quorate_dns_rate_limited_total counter
+quorate_dns_rate_limited_total{action="drop",zone="gslb.test."} 0
+quorate_dns_rate_limited_total{action="log",zone="gslb.test."} 0
+quorate_dns_rate_limited_total{action="slip",zone="gslb.test."} 0
 # HELP quorate_dns_responses_total Answers given, by response code.
 # TYPE quorate_dns_responses_total counter
 quorate_dns_responses_total{rcode="NOERROR",zone="gslb.test."} 2
@@ -59,7 +71,7 @@ quorate_dns_zone_records{zone="gslb.test."} 76
 quorate_dns_zone_serial{zone="gslb.test."} 6.7108873e+07
 `
 	require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(want),
-		"quorate_dns_answers_total", "quorate_dns_ecs_queries_total", "quorate_dns_queries_total", "quorate_dns_responses_total", "quorate_dns_table_age_seconds",
+		"quorate_dns_answers_total", "quorate_dns_ecs_queries_total", "quorate_dns_queries_total", "quorate_dns_rate_limited_total", "quorate_dns_responses_total", "quorate_dns_table_age_seconds",
 		"quorate_dns_truncated_total", "quorate_dns_zone_records", "quorate_dns_zone_serial"))
 	problems, err := testutil.GatherAndLint(reg)
 	require.NoError(t, err)

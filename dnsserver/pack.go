@@ -35,7 +35,7 @@ func (s *Server) pack(m *message) []byte {
 		}
 		if !m.Truncated {
 			m.Truncated = true
-			s.metrics.truncated.WithLabelValues(m.zone).Inc()
+			m.shard.add(s.metrics.counters.truncated(m.zone))
 		}
 	}
 }

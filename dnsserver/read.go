@@ -15,7 +15,7 @@ func (s *Server) read(req request, query []byte) *message {
 	if err == nil && pointed(query) {
 		err = errPointed
 	}
-	m := &message{proto: req.proto, limit: dns.MaxMsgSize, table: req.table}
+	m := &message{proto: req.proto, shard: req.shard, limit: dns.MaxMsgSize, table: req.table}
 	m.Id, m.Response, m.Opcode, m.RecursionDesired = q.Id, true, q.Opcode, q.RecursionDesired
 	if err != nil {
 		m.Id, m.Opcode, m.RecursionDesired = binary.BigEndian.Uint16(query), int(query[2]>>3&0xf), query[2]&1 != 0

@@ -20,18 +20,29 @@ type request struct {
 	age    time.Duration
 	client netip.AddrPort
 	proto  Proto
+	shard  *shard
+	sample uint32 // how many queries it is a sample of; 0: it is not looked at
 }
 
 // Respond returns the answer to a query, or nil where silence is right: to a
 // response, and to what has no header. UDP and TCP both answer by it.
 func (s *Server) Respond(table *routing.Table, query []byte, client netip.AddrPort, proto Proto) []byte {
-	return s.respondSafely(request{table, s.cfg.Age(), client, proto}, query)
+	return s.respondSafely(s.request(s.shared, table, client, proto), query)
+}
+
+// request is a single query, of a goroutine that counts in a shard.
+func (s *Server) request(sh *shard, table *routing.Table, client netip.AddrPort, proto Proto) request {
+	_, sample := sh.due(1)
+	return request{table, s.cfg.Age(), client, proto, sh, sample}
 }
 
 // respondSafely keeps a panic from ending the process: it is counted, and the
 // client hears SERVFAIL and asks another node.
 func (s *Server) respondSafely(req request, query []byte) (reply []byte) {
-	start := time.Now()
+	var start time.Time
+	if req.sample > 0 {
+		start = time.Now()
+	}
 	defer func() {
 		if r := recover(); r != nil {
 			s.metrics.panics.Inc()
@@ -45,7 +56,9 @@ func (s *Server) respondSafely(req request, query []byte) (reply []byte) {
 		return nil // an answer to a response would make two servers talk for ever
 	}
 	reply = s.respond(req, query)
-	s.metrics.took[req.proto].Observe(time.Since(start).Seconds())
+	if req.sample > 0 {
+		req.shard.timed(req.sample, req.proto, start)
+	}
 	return reply
 }
 

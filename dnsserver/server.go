@@ -20,6 +20,7 @@ type Server struct {
 	log     *slog.Logger
 	metrics *metrics
 	conns   *connections
+	shared  *shard // counts what no worker of its own does: TCP and Respond
 	made    time.Time
 	limit   atomic.Pointer[limiter] // nil: nothing is limited
 
@@ -58,6 +59,7 @@ func New(cfg Config) *Server {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.metrics = newMetrics(cfg)
+	s.shared = s.metrics.counters.shard()
 	s.conns = newConnections(cfg.MaxTCP, cfg.MaxTCPPerPrefix)
 	return s
 }

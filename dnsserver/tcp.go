@@ -77,7 +77,7 @@ func (s *Server) serveConn(c net.Conn, client netip.AddrPort) {
 		if err != nil {
 			return
 		}
-		reply := s.respondSafely(request{s.cfg.Table(), s.cfg.Age(), client, TCP}, query)
+		reply := s.respondSafely(s.request(s.shared, s.cfg.Table(), client, TCP), query)
 		if reply == nil {
 			return // not a query: nothing good follows
 		}

@@ -20,6 +20,7 @@ const (
 // there.
 func (s *Server) serveUDP(ctx context.Context, sock packets) {
 	batch := make([]packet, udpBatch)
+	shard := s.metrics.counters.shard()
 	for {
 		n, err := sock.read(batch)
 		if err != nil {
@@ -35,9 +36,14 @@ func (s *Server) serveUDP(ctx context.Context, sock packets) {
 		}
 		table := s.cfg.Table() // once a batch: its answers are of one table
 		age := s.cfg.Age()
+		sampled, weight := shard.due(n)
 		for i := range n {
 			p := &batch[i]
-			p.reply = s.respondSafely(request{table, age, p.client, UDP}, p.buf[:p.n])
+			req := request{table, age, p.client, UDP, shard, 0}
+			if i == sampled {
+				req.sample = weight
+			}
+			p.reply = s.respondSafely(req, p.buf[:p.n])
 		}
 		if err := sock.write(batch[:n]); err != nil {
 			s.metrics.unsent.Inc() // the client asks again; waiting for it would hold up the others
