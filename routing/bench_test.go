@@ -2,8 +2,8 @@ package routing
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -96,32 +96,46 @@ func BenchmarkLocate(b *testing.B) {
 	}
 }
 
-// BenchmarkUpdateOneOfTenThousand compiles one changed service among 10,000.
+// BenchmarkUpdateOneOfTenThousand compiles one changed service among 10,000: the
+// table follows an entry of the log.
 func BenchmarkUpdateOneOfTenThousand(b *testing.B) {
-	st := geoState()
-	for i := range 10000 - len(st.Spec.Services) {
-		name := fmt.Sprintf("s%05d", i)
-		st.Spec.Services[name] = testService(statestore.Weighted, name)
-		run := *st.Services["web"]
-		st.Services[name] = &run
-	}
-	table, err := Update(nil, st, Local{Geo: world(b)})
+	before, after := entries(b, 10000)
+	table, err := Update(nil, before, Local{Geo: world(b)})
 	require.NoError(b, err)
-	states := make([]*statestore.State, 2)
-	for i := range states {
-		next := *st
-		next.Services = maps.Clone(st.Services)
-		run := *st.Services["web"]
-		run.Rotation.Number = uint64(10 + i)
-		next.Services["web"] = &run
-		next.TableIndex += uint64(i)
-		states[i] = &next
-	}
-	i := 0
 	for b.Loop() {
-		if table, err = Update(table, states[i&1], table.local); err != nil {
+		if _, err := Update(table, after, table.local); err != nil {
 			b.Fatal(err)
 		}
-		i++
 	}
+}
+
+// entries returns two states of a log with n services: web lost a cluster in between.
+func entries(t require.TestingT, n int) (before, after *statestore.State) {
+	st := geoState()
+	sp := st.Spec
+	delete(sp.Services, "db")
+	delete(st.Services, "db")
+	for i := range n - len(sp.Services) {
+		name := fmt.Sprintf("s%05d", i)
+		sp.Services[name], st.Services[name] = testService(statestore.Weighted, name), st.Services["web"]
+	}
+	var rotations []statestore.RotationChange
+	for name, run := range st.Services {
+		rotations = append(rotations, statestore.RotationChange{Service: name, V4: run.Rotation.V4, V6: run.Rotation.V6})
+	}
+	store := statestore.NewStore()
+	apply := func(cmd statestore.Command) {
+		data, err := statestore.Encode(cmd, statestore.Meta{Actor: "test"})
+		require.NoError(t, err)
+		require.NoError(t, store.Apply(store.State().Index+1, 1, data).Err)
+	}
+	apply(statestore.Initialize{Installation: "test"})
+	apply(statestore.ApplySpec{Spec: sp, Rotations: rotations, Source: "test"})
+	before = store.State()
+	web := st.Services["web"].Rotation
+	left := slices.DeleteFunc(slices.Clone(web.V4.Shares), func(sh statestore.Share) bool { return sh.Cluster == "us" })
+	apply(statestore.DrainCluster{Cluster: "us", Services: []string{"web"}, Reason: "test", Rotations: []statestore.RotationChange{
+		{Service: "web", V4: statestore.Pool{Shares: left}, V6: web.V6},
+	}})
+	return before, store.State()
 }

@@ -79,19 +79,33 @@ func (t *Table) patch(prev *Table) {
 	local := maps.Equal(prev.local.Withheld, t.local.Withheld) && maps.Equal(prev.local.Active, t.local.Active)
 	latency := maps.EqualFunc(prev.state.Latency, t.state.Latency, maps.Equal[map[netip.Addr]statestore.Duration])
 	t.services, t.records = prev.services.share(), slices.Clone(prev.records)
+	if names, ok := t.state.ServicesSince(prev.state); ok && local && latency {
+		for _, name := range names {
+			if i, ok := slices.BinarySearch(t.layout.services, name); ok {
+				t.renew(i)
+			}
+		}
+		return
+	}
 	for i, name := range t.layout.services {
 		run, e := t.state.Services[name], prev.services.entry(i)
 		if run == e.run && run != nil && (latency || e.policy != statestore.Latency) &&
 			(local || prev.local.Withheld[name] == t.local.Withheld[name] && prev.local.Active[name] == t.local.Active[name]) {
 			continue
 		}
-		s := t.makeService(name, e.view)
-		if e.same(s) {
-			s = e.service
-		}
-		t.records[t.layout.aliases[i].zone] += t.count(i, s) - t.count(i, e.service)
-		t.services.set(i, entry{s, run})
+		t.renew(i)
 	}
+}
+
+// renew makes a service anew, and keeps the old one where both answer alike.
+func (t *Table) renew(number int) {
+	name, e := t.layout.services[number], t.services.entry(number)
+	s := t.makeService(name, e.view)
+	if e.same(s) {
+		s = e.service
+	}
+	t.records[t.layout.aliases[number].zone] += t.count(number, s) - t.count(number, e.service)
+	t.services.set(number, entry{s, t.state.Services[name]})
 }
 
 // makeServices prepares each service, and keeps those of prev that answer alike.

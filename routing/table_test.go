@@ -81,3 +81,26 @@ func TestUpdateFollowsTheRoundTrips(t *testing.T) {
 	require.Equal(t, []string{"us"}, a.Clusters)
 	require.Same(t, table.service("db"), after.service("db"), "another policy measures nothing")
 }
+
+// A table that follows an entry of the log looks only at what the state says was
+// changed, and is the one that is made of the state from scratch.
+func TestUpdateFollowsAnEntry(t *testing.T) {
+	before, after := entries(t, 20)
+	names, ok := after.ServicesSince(before)
+	require.True(t, ok)
+	require.Equal(t, []string{"web"}, names)
+	table := compile(t, before)
+	next, err := Update(table, after, table.local)
+	require.NoError(t, err)
+	fresh := compile(t, after)
+	for _, name := range next.layout.services {
+		require.True(t, next.service(name).rotation == fresh.service(name).rotation && next.service(name).v4.same(&fresh.service(name).v4), name)
+		require.Equal(t, name != "web", next.service(name) == table.service(name), name)
+	}
+	require.Equal(t, fresh.Zones, next.Zones)
+
+	// What the node knows itself is no entry's: everything is looked at then.
+	withheld, err := Update(table, after, Local{Withheld: map[string]string{"s00001": "test"}})
+	require.NoError(t, err)
+	require.False(t, withheld.service("web") == table.service("web"))
+}

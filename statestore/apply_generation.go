@@ -81,11 +81,11 @@ func (st *State) forgetVotes() {
 		return next
 	}
 	st.Observers = map[health.ObserverID]*Observer{}
-	st.Services = maps.Clone(st.Services)
-	for name, s := range st.Services {
-		next := *s
-		next.Targets = without(s.Targets)
-		st.Services[name] = &next
+	st.renewServices()
+	for _, name := range sortedKeys(st.Services) {
+		next := *st.Services[name]
+		next.Targets = without(next.Targets)
+		st.putService(name, &next)
 	}
 	st.Clusters = maps.Clone(st.Clusters)
 	for name, c := range st.Clusters {

@@ -126,8 +126,9 @@ func (st *State) renewByLatency(changes []LatencyChange, at entry) {
 	for _, ch := range changes {
 		changed[ch.Endpoint] = true
 	}
-	services := maps.Clone(st.Services)
-	for name, s := range st.Services {
+	st.renewServices()
+	for _, name := range sortedKeys(st.Services) {
+		s := st.Services[name]
 		if st.Spec.Services[name].Policy.Type != Latency {
 			continue
 		}
@@ -135,10 +136,9 @@ func (st *State) renewByLatency(changes []LatencyChange, at entry) {
 			continue
 		}
 		clone := *s
-		services[name] = &clone
+		st.putService(name, &clone)
 		st.TableIndex = at.index
 	}
-	st.Services = services
 }
 
 // endpoints returns the addresses of all clusters.

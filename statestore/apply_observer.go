@@ -148,15 +148,16 @@ func (c ObserverSilent) apply(st *State, at entry) (record, error) {
 // now, and answers with another TTL therefore.
 func (st *State) renewAnswers(before map[string]bool, at entry) {
 	after := st.suspects()
-	services := maps.Clone(st.Services)
-	for name, s := range services {
-		if before[name] != after[name] {
+	changed := maps.Clone(before)
+	maps.Copy(changed, after)
+	st.renewServices()
+	for _, name := range sortedKeys(changed) {
+		if s := st.Services[name]; s != nil && before[name] != after[name] {
 			clone := *s
-			services[name] = &clone
+			st.putService(name, &clone)
 			st.TableIndex = at.index
 		}
 	}
-	st.Services = services
 }
 
 // forgetObserver forgets an observer and its votes. It judges nothing: a verdict

@@ -117,7 +117,7 @@ func checkOwnRotations(service string, changes []RotationChange) error {
 func (st *State) setOverride(service string, o *Override, at entry) {
 	next := *st.Services[service]
 	next.Override = o
-	st.Services = with(st.Services, service, &next)
+	st.replaceService(service, &next)
 	st.TableIndex = at.index
 }
 

@@ -2,7 +2,6 @@ package statestore
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -39,7 +38,7 @@ func (c Rotate) apply(st *State, at entry) (record, error) {
 	if err := st.checkBounds(c.RotationChange, at); err != nil {
 		return record{}, err
 	}
-	st.Services = maps.Clone(st.Services)
+	st.renewServices()
 	detail, changed := st.installRotation(c.RotationChange, at, st.Spec)
 	if !changed {
 		return record{}, nil
@@ -168,7 +167,7 @@ func difference(old Rotation, next RotationChange) (left, joined []string) {
 }
 
 // installRotation makes the change the service's next rotation, unless it is
-// the current one. It writes to st.Services, which must be the entry's own map.
+// the current one. The services must be the entry's own (renewServices).
 // prior is the spec resolvers were answered from until now.
 func (st *State) installRotation(ch RotationChange, at entry, prior *Spec) (RotationDetail, bool) {
 	old := st.Services[ch.Service]
@@ -185,7 +184,7 @@ func (st *State) installRotation(ch RotationChange, at entry, prior *Spec) (Rota
 		clears := at.now.Add(s.LongestTTL())
 		next.Rotation.Clears = latest(old.Rotation.Clears, clears)
 	}
-	st.Services[ch.Service] = &next
+	st.putService(ch.Service, &next)
 	st.TableIndex = at.index
 	return RotationDetail{ch.Service, next.Rotation.Number, ch.Reason, ch.V4, ch.V6, left, joined}, true
 }
@@ -201,7 +200,7 @@ func latest(a, b time.Time) time.Time {
 func (st *State) installRotations(changes []RotationChange, at entry, prior *Spec) ([]RotationDetail, error) {
 	var details []RotationDetail
 	seen := make(map[string]bool, len(changes))
-	st.Services = maps.Clone(st.Services)
+	st.renewServices()
 	for _, ch := range changes {
 		if _, ok := st.Services[ch.Service]; !ok {
 			return nil, refuse(ErrNotFound, "service %s: not found", ch.Service)

@@ -59,7 +59,7 @@ func (st *State) own(service string, at entry, edit func(*Ownership)) {
 	o := *next.Ownership
 	edit(&o)
 	next.Ownership = &o
-	st.Services = with(st.Services, service, &next)
+	st.replaceService(service, &next)
 	st.TableIndex = at.index
 }
 

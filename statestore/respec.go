@@ -81,7 +81,8 @@ func (st *State) respec(prior *State, at entry) {
 		}
 		clusters[name] = next
 	}
-	st.Services, st.Clusters = services, clusters
+	st.Clusters = clusters
+	st.setServices(services)
 	for _, name := range sortedKeys(st.Freezes) {
 		if _, ok := services[name]; !ok && name != "" {
 			st.Freezes = without(st.Freezes, name)

@@ -189,6 +189,7 @@ func TestG15SnapshotEqualsReplay(t *testing.T) {
 func replays(t *testing.T, base *rig, draw func(*rapid.T, *rig) Command, seen func(rt *rapid.T, before, st *State, cmd Command, err error)) func(*rapid.T) {
 	return func(rt *rapid.T) {
 		r := forked(t, base)
+		past := []*State{r.st()}
 		other := NewStoreAt(r.st()) // Goes through a snapshot at every entry.
 		for range rapid.IntRange(1, 40).Draw(rt, "entries") {
 			if rapid.IntRange(0, 9).Draw(rt, "election") == 0 {
@@ -214,6 +215,8 @@ func replays(t *testing.T, base *rig, draw func(*rapid.T, *rig) Command, seen fu
 				rt.Fatalf("log time ran back from %v to %v", before.Now, st.Now)
 			}
 			invariants(rt, before, st)
+			namesWhatDiffers(rt, past, st)
+			past = append(past, st)
 			seen(rt, before, st, cmd, err)
 
 			reread, rerr := ReadSnapshot(bytes.NewReader(snapshotOf(t, other.State())))

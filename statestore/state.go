@@ -59,6 +59,8 @@ type State struct {
 
 	Events []Event `json:"events"` // newest last, bounded by Spec.Retention
 	Audit  Chain   `json:"audit"`
+
+	touched touched // in Services, by the last entries
 }
 
 // Revision is one accepted spec.

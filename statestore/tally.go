@@ -242,9 +242,10 @@ func (y *tally) judgement(t health.Target) (health.Judgement, *TargetState) {
 // install puts the clones into the state.
 func (y *tally) install() {
 	if len(y.services) > 0 {
-		next := maps.Clone(y.st.Services)
-		maps.Copy(next, y.services)
-		y.st.Services = next
+		y.st.renewServices()
+		for _, name := range sortedKeys(y.services) {
+			y.st.putService(name, y.services[name])
+		}
 	}
 	if len(y.clusters) > 0 {
 		next := maps.Clone(y.st.Clusters)
