@@ -76,21 +76,16 @@ func (t *Table) planOf(s *service, p *pool, q *Query) (pl *plan, scope uint8) {
 
 // pick returns the answer of a plan. Only an answer of several clusters allocates.
 func (p *pool) pick(pl *plan, q *Query) (*RRset, []string) {
-	if pl.simple {
-		pk := &p.picks[pl.first[0].picks[0]]
+	i, one := p.choose(pl, q)
+	if one {
+		pk := &p.picks[i]
 		return pk.set, pk.clusters
 	}
 	var key uint64
 	if p.sticky {
 		key = stickyKey(clientAddr(q))
 	}
-	var room [8]int
-	chosen := p.walk(pl, q.Draw, key, room[:0])
-	if len(chosen) == 1 {
-		pk := &p.picks[chosen[0]]
-		return pk.set, pk.clusters
-	}
-	return p.union(chosen)
+	return p.union(p.walk(pl, q.Draw, key, nil))
 }
 
 // walk appends the picks of one answer to out: one drawn from the lowest rank, or
