@@ -112,7 +112,7 @@ func TestNamesAtTheApex(t *testing.T) {
 func TestSecretNames(t *testing.T) {
 	r, errs := ParseSpec("s", []byte(`
 version: 1
-zones: { gslb.example.com: {} }
+zones: { gslb.example.com: { dnssec: { mode: on, ksk: { secret: ksk-1, previous: ksk-0 }, zsk: { secret: zsk-1, next: zsk-2 } } } }
 clusters: { eu: { region: eu-west, ipv4: [192.0.2.10], check: { https: { tls: { ca: { secret: door-ca } } } } } }
 checks:
   rpc: { grpc: { tls: { ca: { secret: rpc-ca } } } }
@@ -122,6 +122,6 @@ services: { web: { policy: { type: weighted }, checks: { all: [web], any: [rpc] 
 notify: { receivers: { bus: { webhook: { url: "https://x.example.net/", sign: { secret: bus-hmac } } } } }
 `))
 	require.Empty(t, Format(errs))
-	require.Equal(t, []string{"bus-hmac", "door-ca", "mesh-ca", "rpc-ca"}, SecretNames(r.Spec))
+	require.Equal(t, []string{"bus-hmac", "door-ca", "ksk-0", "ksk-1", "mesh-ca", "rpc-ca", "zsk-1", "zsk-2"}, SecretNames(r.Spec))
 	require.Empty(t, SecretNames(&statestore.Spec{}))
 }

@@ -15,7 +15,9 @@ import (
 // specBase has every object in which keys cannot stand alone.
 const specBase = `
 version: 1
-zones: { gslb.example.com: { soa: {}, records: { old: { TXT: [y] } } }, other.example.com: {} }
+zones:
+  gslb.example.com: { soa: {}, records: { old: { TXT: [y] } }, dnssec: { mode: on, ksk: { secret: k }, zsk: { secret: z } } }
+  other.example.com: {}
 clusters:
   eu: { region: eu-west, labels: { env: prod }, ipv4: [192.0.2.10, 192.0.2.11], capacity: 10, check: { http: {} } }
   us: { region: us-east, labels: { env: prod }, ipv4: [198.51.100.10, 198.51.100.11], capacity: 20, check: { http: {} } }

@@ -184,13 +184,14 @@ func zone() *schema {
 			key("allow", "NAME/TYPE patterns that may be updated.", listOf(str())),
 		).nothing().unless()),
 		key("dnssec", "Online signing.", object(
-			key("mode", "Whether answers are signed.", enum("off", "on").unless("off")),
-			key("algorithm", "Signing algorithm.", enum("ecdsap256sha256", "ed25519")),
-			key("denial", "How denial is proved.", enum("compact", "nsec3")),
-			key("signatures_valid", "Validity of signatures.", duration(time.Hour, 60*day)),
-			key("ksk", "Key signing key.", secretRef()),
-			key("zsk", "Zone signing key.", secretRef()),
-		).nothing().unless()),
+			key("mode", "Whether answers are signed. From on to off by way of leaving, which asks the parent to remove the DS.", enum("off", "on", "leaving").dflt("off")),
+			key("algorithm", "Signing algorithm.", enum("ecdsap256sha256", "ed25519").dflt("ecdsap256sha256")),
+			key("denial", "How it is proved that something is not there: compact (RFC 9824), or nsec, a chain through which the zone's names can be listed.", enum("compact", "nsec").dflt("compact")),
+			key("signatures_valid", "Validity of signatures.", duration(time.Hour, 60*day).dflt("7d")),
+			key("ds_ttl", "TTL of the parent's DS record; steps that the parent has part in wait for it.", seconds(time.Second, longestTTL).dflt("1d")),
+			key("ksk", "Key signing key; the parent's DS names it.", signingKey()),
+			key("zsk", "Zone signing key.", signingKey()),
+		)),
 	)
 }
 
@@ -237,6 +238,15 @@ func secretName() *schema {
 
 func secretRef() *schema {
 	return object(key("secret", "Name in node.yaml's secrets.", secretName())).unless()
+}
+
+// signingKey holds the secrets of one role, with those of a roll.
+func signingKey() *schema {
+	return object(
+		key("secret", "Name in node.yaml's secrets: a private key in PEM or of BIND.", secretName()),
+		key("next", "The key to come, during a roll: published already.", secretName()),
+		key("previous", "The key before, during a roll: published still.", secretName()),
+	)
 }
 
 func coordinates() *schema {

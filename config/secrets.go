@@ -26,7 +26,7 @@ type SecretSource struct {
 }
 
 // SecretNames returns the names of the secrets that nodes need to do what the spec
-// says, sorted: HMAC keys of webhooks, and CAs of checks.
+// says, sorted: HMAC keys of webhooks, CAs of checks, and keys of signed zones.
 func SecretNames(sp *statestore.Spec) []string {
 	names := map[string]bool{}
 	add := func(name string) {
@@ -46,6 +46,15 @@ func SecretNames(sp *statestore.Spec) []string {
 	for _, r := range sp.Notify.Receivers {
 		if r.Webhook != nil {
 			add(r.Webhook.Sign)
+		}
+	}
+	for _, z := range sp.Zones {
+		if d := z.DNSSEC; d != nil {
+			for _, k := range []statestore.Secret{d.KSK, d.ZSK} {
+				add(k.Secret)
+				add(k.Next)
+				add(k.Previous)
+			}
 		}
 	}
 	for _, c := range sp.Clusters {

@@ -186,6 +186,7 @@ func (b *specBuilder) zones() {
 		if r := givenAt("expire", soa); r.fine() && zone.SOA.Expire < zone.SOA.Refresh+zone.SOA.Retry {
 			b.errorf(r, "must be at least refresh + retry %s, is %s", short((zone.SOA.Refresh + zone.SOA.Retry).D()), r.text)
 		}
+		zone.DNSSEC = b.dnssec(z.child("dnssec"))
 		b.zoneRecords(name, zone, z.child("records"))
 		b.spec.Zones[name] = zone
 	})

@@ -64,6 +64,8 @@ func checkZones(f *findings, sp *Spec) {
 			f.add(path, "must not be empty")
 		case !strings.HasSuffix(name, ".") || name != strings.ToLower(name):
 			f.add(path, "must be a lower-case name with a trailing dot")
+		default:
+			checkDNSSEC(f, path, sp.Zones[name].DNSSEC)
 		}
 	}
 }

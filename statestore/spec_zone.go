@@ -34,13 +34,14 @@ type Secret struct {
 }
 
 // DNSSEC says how a zone is signed. The keys are secrets of the nodes, never in the
-// log: a KSK's or ZSK's Next is published and, for a KSK, signs the keys; its Previous
-// is published still.
+// log. Next and Previous of both are published; those of the KSK sign the keys too, and
+// the parent's DS should name Secret.
 type DNSSEC struct {
 	Mode      SigningMode `json:"mode"`
 	Algorithm Algorithm   `json:"algorithm"`
 	Denial    Denial      `json:"denial"`
-	Valid     Duration    `json:"valid"` // of signatures
+	Valid     Duration    `json:"valid"`  // of signatures
+	DSTTL     Duration    `json:"ds_ttl"` // of the parent's DS record
 	KSK       Secret      `json:"ksk"`
 	ZSK       Secret      `json:"zsk"`
 }
