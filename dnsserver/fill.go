@@ -43,10 +43,13 @@ func (m *message) fill(a routing.Answer) {
 		m.Rcode = dns.RcodeNameError
 	}
 	if a.Kind == routing.Refused || a.Kind == routing.ServFail {
-		m.edns.withheld = a.Withheld
+		m.excuse(a)
 		return
 	}
-	m.Authoritative, m.edns.stale = true, a.Stale
+	m.Authoritative = true
+	if a.Stale {
+		m.edns.explain(dns.ExtendedErrorCodeStaleAnswer, "")
+	}
 	for _, c := range a.Chain {
 		m.Answer = appendSet(m.Answer, spelled(question.Name, c.Owner), c.Set)
 	}
@@ -59,6 +62,20 @@ func (m *message) fill(a routing.Answer) {
 	}
 	for _, g := range a.Additional {
 		m.Extra = appendSet(m.Extra, spelled(question.Name, g.Owner), g.Set)
+	}
+}
+
+// excuse says why nobody is answered (RFC 8914).
+func (m *message) excuse(a routing.Answer) {
+	switch {
+	case a.Zone == nil:
+		m.edns.explain(dns.ExtendedErrorCodeNotAuthoritative, "")
+	case a.Stale:
+		m.edns.explain(dns.ExtendedErrorCodeNotReady, "no quorum heard")
+	case a.Withheld != "":
+		m.edns.explain(dns.ExtendedErrorCodeNotReady, a.Withheld)
+	default:
+		m.edns.explain(dns.ExtendedErrorCodeNetworkError, "nothing that could serve is up")
 	}
 }
 

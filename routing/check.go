@@ -14,7 +14,7 @@ import (
 // do not parse or may not stand where they do, names in no zone, names of two
 // services, aliases that lead to themselves, countries that nobody may answer.
 func CheckSpec(sp *statestore.Spec) error {
-	l := makeLayout(&statestore.State{Spec: sp}, nil)
+	l := makeLayout(&statestore.State{Spec: sp}, nil, nil)
 	errs := []error{l.err, l.loops()}
 	for _, name := range l.services {
 		errs = append(errs, checkResidency(sp, name))

@@ -1,18 +1,16 @@
 package routing
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/quorate/quorate/routing/records"
 	"github.com/quorate/quorate/statestore"
 )
 
-// staticTTL is the TTL of static records, which carry none in the spec: five
-// minutes, so that a mistake is gone soon.
+// staticTTL is the TTL of static records for which the spec says none: five minutes,
+// so that a mistake is gone soon.
 const staticTTL = 300
 
 // noService is the number of a name that is not routed.
@@ -28,7 +26,9 @@ type layout struct {
 	aliases  []alias      // by service number
 	https    []bool       // by service number: it answers HTTPS too
 	members  []server
-	err      error // what of the spec had to be left out
+	served   map[string]bool  // names of the servers of delegations
+	spec     *statestore.Spec // what it was made from
+	err      error            // what of the spec had to be left out
 }
 
 // alias is how many names a service has, and in which zone: that of the last one.
@@ -39,14 +39,20 @@ type alias struct {
 
 // node is one name of a zone. An empty non-terminal has neither service nor sets.
 type node struct {
+	name    string
 	zone    int
 	apex    bool
 	service int // number, or noService
 	srv     int // number of the service whose SRV record is here, or noService
 	sets    []*RRset
-	target  string // of the CNAME among sets: the only one then
-	wild    *node  // the wildcard directly below this name
-	derived bool   // holds glue
+	target  string   // of the CNAME among sets: the only one then
+	rename  string   // of the DNAME among sets: what the names below are redirected to
+	servers []string // of the NS among sets, canonical; an apex has none here
+	cut     *cut     // nil: the name belongs to the zone
+	over    *node    // the cut or DNAME that answers in its place; nil: none is above it
+	wild    *node    // the wildcard directly below this name
+	above   *node    // of an apex below another of our zones: what that one has at the name
+	derived bool     // holds glue
 }
 
 // set returns the static records of a type, or nil.
@@ -66,9 +72,10 @@ func (n *node) empty() bool {
 
 // makeLayout lays the state's names out. What cannot be served is left out and
 // named in layout.err; the rest is complete, since a node that must start from
-// this state is better off with all but one record than with none (G5).
-func makeLayout(st *statestore.State, members []server) *layout {
-	l := &layout{names: map[string]*node{}, members: members}
+// this state is better off with all but one record than with none (G5). Sets that
+// prev, which may be nil, has of the same text are taken from it.
+func makeLayout(st *statestore.State, members []server, prev *layout) *layout {
+	l := &layout{names: map[string]*node{}, served: map[string]bool{}, members: members, spec: st.Spec}
 	var errs []error
 	for _, name := range sortedKeys(st.Spec.Zones) {
 		z, err := makeZone(Canonical(name), st.Spec.Zones[name], members)
@@ -79,17 +86,20 @@ func makeLayout(st *statestore.State, members []server) *layout {
 	for i := range l.zones {
 		l.add(l.zones[i].name, i).apex = true
 	}
+	l.nest()
 	l.services = sortedKeys(st.Spec.Services)
 	l.aliases, l.https = make([]alias, len(l.services)), make([]bool, len(l.services))
 	for i, name := range l.services {
 		errs = append(errs, l.addService(i, name, st.Spec.Services[name]))
 	}
 	for _, name := range sortedKeys(st.Spec.Zones) {
-		errs = append(errs, l.addRecords(Canonical(name), st.Spec.Zones[name]))
+		errs = append(errs, l.addRecords(name, st.Spec.Zones[name], prev))
 	}
+	errs = append(errs, l.addCuts())
 	for i := range l.zones {
 		l.addGlue(i)
 	}
+	l.chain()
 	l.err = errors.Join(errs...)
 	return l
 }
@@ -100,7 +110,7 @@ func (l *layout) add(name string, zone int) *node {
 	if ok {
 		return n
 	}
-	n = &node{zone: zone, service: noService, srv: noService}
+	n = newNode(name, zone)
 	l.names[name] = n
 	if name == l.zones[zone].name {
 		return n
@@ -112,6 +122,10 @@ func (l *layout) add(name string, zone int) *node {
 		}
 	}
 	return n
+}
+
+func newNode(name string, zone int) *node {
+	return &node{name: name, zone: zone, service: noService, srv: noService}
 }
 
 // zoneOf returns the number of the longest zone that holds name, or -1.
@@ -175,55 +189,25 @@ func (l *layout) addPort(number int, name string, s *statestore.Service) error {
 	return nil
 }
 
-func (l *layout) addRecords(zone string, z *statestore.Zone) error {
-	var errs []error
-	for _, owner := range sortedKeys(z.Records) {
-		types := z.Records[owner]
-		for _, typ := range sortedKeys(types) {
-			set, err := records.Parse(zone, owner, typ, types[typ])
-			if err == nil {
-				err = l.addSet(set)
-			}
-			if err != nil {
-				errs = append(errs, fmt.Errorf("zones.%s.records.%s.%s: %w", zone, owner, typ, err))
-			}
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// addSet puts a static set at its owner, under the rules of CNAME and services.
-func (l *layout) addSet(set *records.Set) error {
-	z := l.zoneOf(set.Owner)
-	if z < 0 {
-		return fmt.Errorf("%s is in no zone", set.Owner)
-	}
-	n := l.add(set.Owner, z)
-	switch {
-	case n.service != noService && (set.Type == TypeA || set.Type == TypeAAAA):
-		return fmt.Errorf("%s has the addresses of service %s", set.Owner, l.services[n.service])
-	case n.service != noService && set.Type == TypeHTTPS && l.https[n.service]:
-		return fmt.Errorf("%s has the HTTPS records of service %s (https_record)", set.Owner, l.services[n.service])
-	case n.srv != noService && set.Type == TypeSRV:
-		return fmt.Errorf("%s has the SRV record of service %s (srv)", set.Owner, l.services[n.srv])
-	case n.target != "", set.Type == TypeCNAME && (n.service != noService || n.srv != noService || len(n.sets) > 0):
-		return fmt.Errorf("a CNAME must stand alone at %s (RFC 1034 3.6.2)", set.Owner)
-	}
-	n.target = set.Target
-	n.sets = append(n.sets, &RRset{Type: set.Type, TTL: staticTTL, Rdata: set.Rdata, Text: set.Text})
-	slices.SortFunc(n.sets, func(a, b *RRset) int { return cmp.Compare(a.Type, b.Type) })
-	l.zones[z].records += len(set.Rdata)
-	return nil
-}
-
-// find returns the node that answers name, and whether that is a wildcard. A nil
-// node means that the name does not exist; zone is then still its zone, or -1.
+// find returns the node that answers name, and whether that is a wildcard. A cut and
+// a DNAME answer for what is below them (node.name tells). A nil node means that the
+// name does not exist; zone is then still its zone, or -1.
 func (l *layout) find(name string) (n *node, wild bool, zone int) {
 	if n, ok := l.names[name]; ok {
+		if n.over != nil {
+			n = n.over
+		}
 		return n, false, n.zone
 	}
 	for up := parent(name); up != ""; up = parent(up) {
-		if n, ok := l.names[up]; ok { // the closest encloser (RFC 4592 3.3.1)
+		n, ok := l.names[up] // the closest encloser (RFC 4592 3.3.1)
+		switch {
+		case !ok:
+		case n.over != nil:
+			return n.over, false, n.zone
+		case n.cut != nil || n.rename != "":
+			return n, false, n.zone
+		default:
 			return n.wild, n.wild != nil, n.zone
 		}
 	}
@@ -235,7 +219,7 @@ func (l *layout) loops() error {
 	var errs []error
 	for _, owner := range sortedKeys(l.names) {
 		seen := []string{owner}
-		for n := l.names[owner]; n != nil && n.target != ""; n, _, _ = l.find(n.target) {
+		for n := l.names[owner]; n != nil && n.over == nil && n.target != ""; n, _, _ = l.find(n.target) {
 			if slices.Contains(seen, n.target) {
 				errs = append(errs, fmt.Errorf("zones.%s: the CNAME at %s leads round in a circle", l.zones[l.names[owner].zone].name, owner))
 				break

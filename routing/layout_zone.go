@@ -20,7 +20,11 @@ type zoneLayout struct {
 	ttl     uint32 // of SOA, NS and glue
 	ns      *RRset // nil: none
 	glue    []Alias
-	records int // static records, NS and glue
+	records int      // static records, NS and glue
+	cuts    bool     // it has delegations or DNAMEs
+	owners  []string // authoritative names with data, in canonical order
+	keys    []string // of owners, which sort by them
+	parsed  parsed
 }
 
 // server is a member that answers DNS, or could name the zone's primary.
@@ -136,7 +140,7 @@ func (l *layout) addGlue(zone int) {
 			continue
 		}
 		n := l.add(name, zone)
-		if n.service != noService || n.target != "" || (!n.derived && (n.set(TypeA) != nil || n.set(TypeAAAA) != nil)) {
+		if l.hidden(n) || n.service != noService || n.target != "" || (!n.derived && (n.set(TypeA) != nil || n.set(TypeAAAA) != nil)) {
 			continue
 		}
 		n.derived = true
@@ -146,17 +150,7 @@ func (l *layout) addGlue(zone int) {
 	if zl.ns == nil {
 		return
 	}
-	for _, name := range zl.ns.Text {
-		n := l.names[name]
-		if n == nil {
-			continue
-		}
-		for _, typ := range []uint16{TypeA, TypeAAAA} {
-			if s := n.set(typ); s != nil {
-				zl.glue = append(zl.glue, Alias{Owner: name, Set: s})
-			}
-		}
-	}
+	zl.glue = l.addressesOf(zl.ns.Text)
 }
 
 // addAddresses merges addresses into the set of a type: members may share a name.

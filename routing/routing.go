@@ -23,18 +23,19 @@ type Kind uint8
 
 // The kinds.
 const (
-	Refused    Kind = iota // out of zone, or on_stale: refuse
-	NoError                // Answer.Set holds records
-	NoData                 // the name exists, or could, without records of that type
-	NameError              // neither the name nor anything below it exists
-	ServFail               // on_all_down or on_stale of the service says so, or nobody may be answered while it moves
-	Delegation             // the name is below a cut: Answer.Set holds the name servers of the child zone
+	Refused     Kind = iota // out of zone, or on_stale: refuse
+	NoError                 // Answer.Set holds records
+	NoData                  // the name exists, or could, without records of that type
+	NameError               // neither the name nor anything below it exists
+	ServFail                // on_all_down or on_stale of the service says so, or nobody may be answered while it moves
+	Delegation              // the name is at or below a cut: Answer.Set holds the name servers of the child zone
+	NameTooLong             // a DNAME made the name too long (RFC 6672 2.2)
 )
 
-var kindNames = [...]string{Refused: "REFUSED", NoError: "NOERROR", NoData: "NODATA", NameError: "NXDOMAIN", ServFail: "SERVFAIL", Delegation: "DELEGATION"}
+var kindNames = [...]string{Refused: "REFUSED", NoError: "NOERROR", NoData: "NODATA", NameError: "NXDOMAIN", ServFail: "SERVFAIL", Delegation: "DELEGATION", NameTooLong: "YXDOMAIN"}
 
 // String returns the kind as people write it: NOERROR, NODATA, NXDOMAIN, SERVFAIL,
-// REFUSED or DELEGATION.
+// REFUSED, DELEGATION or YXDOMAIN.
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]
@@ -51,6 +52,8 @@ const (
 	TypeHINFO uint16 = 13
 	TypeAAAA  uint16 = 28
 	TypeSRV   uint16 = 33
+	TypeDNAME uint16 = 39
+	TypeDS    uint16 = 43
 	TypeHTTPS uint16 = 65
 	TypeANY   uint16 = 255
 )
@@ -77,7 +80,7 @@ type RRset struct {
 	Text  []string // rdata in presentation format, one for each of Rdata
 }
 
-// Alias is a CNAME that was followed.
+// Alias is a CNAME that was followed, or a DNAME: the CNAME made from it comes next.
 type Alias struct {
 	Owner string
 	Set   *RRset
@@ -91,8 +94,8 @@ type Answer struct {
 	// Zone is the zone of the name the answer ends at; nil when out of zone.
 	Zone *Zone
 
-	Chain []Alias // CNAMEs followed, in order; usually none
-	Owner string  // of Set: the name asked, or the last alias's target; lower case
+	Chain []Alias // CNAMEs and DNAMEs followed, in order; usually none
+	Owner string  // of Set: the name asked, the last alias's target, or the cut; lower case
 
 	// Set is nil unless Kind is NoError or Delegation. It may be nil with NoError when
 	// a CNAME leaves our data: Chain is then the answer.

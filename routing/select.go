@@ -2,6 +2,7 @@ package routing
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/quorate/quorate/statestore"
 )
@@ -20,7 +21,7 @@ func Select(t *Table, q Query) (a Answer, tr Trace) {
 	return tr.answer, tr
 }
 
-// run fills in the answer.
+// run fills in the answer (RFC 1034 4.3.2).
 func (tr *Trace) run() {
 	t, q, a, name := tr.table, &tr.query, &tr.answer, tr.asked
 	a.Owner = name
@@ -32,23 +33,80 @@ func (tr *Trace) run() {
 			}
 			return
 		}
-		a.Owner, a.Zone = name, t.Zones[zone]
+		if n != nil && q.Type == TypeDS && n.above != nil && n.name == name {
+			n, zone = n.above, n.above.zone // the upper zone answers for the DS (RFC 4035 3.1.4.1)
+			if n.over != nil {
+				n = n.over
+			}
+		}
+		a.Owner, a.Zone, a.Wild = name, t.Zones[zone], ""
 		tr.node, tr.wild = n, wild
-		if n == nil {
+		switch {
+		case n == nil:
 			a.Kind = NameError
 			return
-		}
-		if n.target == "" || q.Type == TypeCNAME || q.Type == TypeANY {
+		case n.cut != nil && (q.Type != TypeDS || n.name != name):
+			tr.delegated(n)
+			return
+		case n.rename != "" && n.name != name:
+			if name = tr.renamed(n); name == "" {
+				return
+			}
+		case n.target == "" || q.Type == TypeCNAME || q.Type == TypeANY:
+			if wild {
+				a.Wild = n.name
+			}
 			tr.at(n)
 			return
+		default:
+			alias := Alias{Owner: name, Set: n.sets[0]}
+			if wild {
+				alias.Wild = n.name
+			}
+			a.Chain, a.Kind = append(a.Chain, alias), NoError
+			name = n.target
 		}
-		a.Chain = append(a.Chain, Alias{Owner: name, Set: n.sets[0]})
-		a.Kind = NoError
-		name = n.target
-		if len(a.Chain) == maxChain || slices.ContainsFunc(a.Chain, func(c Alias) bool { return c.Owner == name }) {
+		if tr.links() >= maxChain || slices.ContainsFunc(a.Chain, func(c Alias) bool { return c.Owner == name && c.Set.Type == TypeCNAME }) {
+			a.Owner, a.Wild = name, ""
 			return
 		}
 	}
+}
+
+// links is how many CNAMEs were followed.
+func (tr *Trace) links() (n int) {
+	for _, c := range tr.answer.Chain {
+		if c.Set.Type == TypeCNAME {
+			n++
+		}
+	}
+	return n
+}
+
+// delegated refers to the name servers of a child zone (RFC 1034 4.3.2 3b).
+func (tr *Trace) delegated(n *node) {
+	a := &tr.answer
+	a.Kind, a.Owner, a.Set, a.DS, a.Additional = Delegation, n.name, n.cut.ns, n.cut.ds, n.cut.glue
+}
+
+// renamed follows a DNAME: it and the CNAME made from it become links of the chain
+// (RFC 6672 3.1). It returns the new name, or "" where that would be too long.
+func (tr *Trace) renamed(n *node) string {
+	a := &tr.answer
+	set := n.set(TypeDNAME)
+	a.Chain = append(a.Chain, Alias{Owner: n.name, Set: set})
+	to := strings.TrimSuffix(a.Owner, n.name) + n.rename
+	if n.rename == "." {
+		to = strings.TrimSuffix(a.Owner, n.name)
+	}
+	wire, err := packName(nil, to)
+	if err != nil {
+		a.Kind = NameTooLong
+		return ""
+	}
+	a.Kind = NoError
+	a.Chain = append(a.Chain, Alias{Owner: a.Owner, Set: &RRset{Type: TypeCNAME, TTL: set.TTL, Rdata: [][]byte{wire}, Text: []string{to}}})
+	return to
 }
 
 // at answers from a name that exists and is not an alias for this query.

@@ -19,7 +19,7 @@ import (
 func shown(a Answer) string {
 	parts := []string{a.Kind.String()}
 	for _, c := range a.Chain {
-		parts = append(parts, "CNAME", c.Set.Text[0])
+		parts = append(parts, TypeName(c.Set.Type), c.Set.Text[0])
 	}
 	if a.Set != nil {
 		parts = append(parts, TypeName(a.Set.Type), strings.Join(a.Set.Text, ","))
@@ -253,8 +253,8 @@ func TestCompileLeavesOutOnlyWhatItNames(t *testing.T) {
 	delete(sound.Zones[testZone].Records, "loop")
 	require.NoError(t, CheckSpec(sound))
 	table, err := Compile(st)
-	require.ErrorContains(t, err, `zones.gslb.test..records.bad.A: A record must be valid, "not an address" is not`)
-	require.ErrorContains(t, err, `zones.gslb.test..records.web.A: web.gslb.test. has the addresses of service web`)
+	require.ErrorContains(t, err, `zones.gslb.test.records.bad.A: A record must be valid, "not an address" is not`)
+	require.ErrorContains(t, err, `zones.gslb.test.records.web.A: web.gslb.test. has the addresses of service web`)
 	a, _ := Select(table, query("bad.gslb.test.", "TXT"))
 	require.Equal(t, `NOERROR TXT "fine"`, shown(a))
 	a, _ = Select(table, query("web.gslb.test.", "A"))

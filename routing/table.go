@@ -42,7 +42,7 @@ func Update(prev *Table, st *statestore.State, local Local) (*Table, error) {
 	if prev != nil && prev.state.Spec == st.Spec && slices.EqualFunc(prev.layout.members, members, sameServer) {
 		t.layout = prev.layout
 	} else {
-		t.layout = makeLayout(st, members)
+		t.layout = makeLayout(st, members, prev.names())
 	}
 	t.locate(prev)
 	if t.follows(prev) {
@@ -52,6 +52,14 @@ func Update(prev *Table, st *statestore.State, local Local) (*Table, error) {
 	}
 	t.Zones = t.makeZones()
 	return t, t.layout.err
+}
+
+// names returns what exists in a table, nil of none.
+func (t *Table) names() *layout {
+	if t == nil {
+		return nil
+	}
+	return t.layout
 }
 
 // locate takes over who is where, or finds it out.

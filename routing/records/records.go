@@ -7,6 +7,8 @@ package records
 
 import (
 	"fmt"
+	"net/netip"
+	"strconv"
 	"strings"
 
 	"github.com/miekg/dns"
@@ -14,30 +16,24 @@ import (
 
 // Set is the records of one type at one owner.
 type Set struct {
-	Owner  string // absolute, lower case, with the final dot
-	Type   uint16
-	Rdata  [][]byte // uncompressed wire format
-	Text   []string // presentation format, one for each of Rdata
-	Target string   // of a CNAME: absolute, lower case
+	Owner   string // absolute, lower case, with the final dot
+	Type    uint16
+	Rdata   [][]byte // uncompressed wire format
+	Text    []string // presentation format, one for each of Rdata
+	Targets []string // of CNAME, DNAME and NS: absolute, lower case, one for each of Rdata
 }
 
 // refused are types that cannot be static, each with the reason.
 var refused = map[uint16]string{
 	dns.TypeSOA:        "it is derived; set zones.ZONE.soa",
-	dns.TypeNS:         "it is derived; set zones.ZONE.ns. Delegation below the zone is not supported",
-	dns.TypeDS:         "delegation below the zone is not supported",
-	dns.TypeDNAME:      "it is not supported",
 	dns.TypeRRSIG:      "signatures are made by the server",
 	dns.TypeNSEC:       "denial is made by the server",
 	dns.TypeNSEC3:      "denial is made by the server",
 	dns.TypeNSEC3PARAM: "denial is made by the server",
 	dns.TypeDNSKEY:     "keys are published by the server",
+	dns.TypeCDS:        "keys are published by the server",
+	dns.TypeCDNSKEY:    "keys are published by the server",
 	dns.TypeOPT:        "it is not a record",
-	dns.TypeANY:        "it is not a record",
-	dns.TypeAXFR:       "it is not a record",
-	dns.TypeIXFR:       "it is not a record",
-	dns.TypeTSIG:       "it is not a record",
-	dns.TypeTKEY:       "it is not a record",
 }
 
 // Parse reads the rdata of one type ("TXT") at an owner relative to zone; "@" is
@@ -48,7 +44,11 @@ func Parse(zone, owner, typ string, rdata []string) (*Set, error) {
 	if !ok {
 		return nil, fmt.Errorf("type must be a DNS record type such as A or TXT, is %q", typ)
 	}
-	if why, no := refused[number]; no {
+	why, no := refused[number]
+	if question(number) {
+		why, no = "it is not a record", true
+	}
+	if no {
 		return nil, fmt.Errorf("type must not be %s: %s", TypeName(number), why)
 	}
 	if len(rdata) == 0 {
@@ -59,16 +59,11 @@ func Parse(zone, owner, typ string, rdata []string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	if number == dns.TypeCNAME {
-		switch {
-		case name == zone:
-			return nil, fmt.Errorf("CNAME must not stand at the apex: a name with SOA and NS cannot be an alias (RFC 1034 3.6.2)")
-		case len(rdata) > 1:
-			return nil, fmt.Errorf("CNAME must be one record, is %d", len(rdata))
-		}
+	if err := standing(zone, name, number, len(rdata)); err != nil {
+		return nil, err
 	}
 	set := &Set{Owner: name, Type: number}
-	seen := map[string]bool{}
+	seen, size := make(map[string]bool, len(rdata)), 0
 	for _, text := range rdata {
 		rr, err := parseOne(zone, name, number, text)
 		if err != nil {
@@ -83,12 +78,83 @@ func Parse(zone, owner, typ string, rdata []string) (*Set, error) {
 		}
 		seen[string(wire)] = true
 		set.Rdata = append(set.Rdata, wire)
-		set.Text = append(set.Text, strings.TrimPrefix(rr.String(), rr.Header().String()))
-		if c, ok := rr.(*dns.CNAME); ok {
-			set.Target = dns.CanonicalName(c.Target)
+		set.Text = append(set.Text, dataText(rr))
+		if target, ok := target(rr); ok {
+			set.Targets = append(set.Targets, target)
+		}
+		if size += len(wire) + perRecord; size > maxSet {
+			return nil, fmt.Errorf("%s records of one name must fit one message, are more than %d octets", TypeName(number), maxSet)
 		}
 	}
 	return set, nil
+}
+
+const (
+	// perRecord is what a record takes in a message besides its data: a pointer to its
+	// owner, type, class, TTL and length.
+	perRecord = 12
+
+	// maxSet is how long a set may be: a message has at most 65,535 octets, and the
+	// question, aliases, signatures and the SOA stand beside it.
+	maxSet = 62 << 10
+)
+
+// standing refuses types that may not stand where they do.
+func standing(zone, name string, number uint16, count int) error {
+	single := number == dns.TypeCNAME || number == dns.TypeDNAME
+	switch {
+	case number == dns.TypeCNAME && name == zone:
+		return fmt.Errorf("CNAME must not stand at the apex: a name with SOA and NS cannot be an alias (RFC 1034 3.6.2)")
+	case single && count > 1:
+		return fmt.Errorf("%s must be one record, is %d", TypeName(number), count)
+	case number == dns.TypeNS && name == zone:
+		return fmt.Errorf("NS of the apex is derived; set zones.ZONE.ns")
+	case number == dns.TypeDS && name == zone:
+		return fmt.Errorf("DS must stand in the zone above, beside the delegation (RFC 4035 2.4)")
+	case strings.HasPrefix(name, "*.") && (number == dns.TypeNS || number == dns.TypeDS || number == dns.TypeDNAME):
+		return fmt.Errorf("%s must not stand at a wildcard (RFC 4592 4)", TypeName(number))
+	}
+	return nil
+}
+
+// dataText is the data of a record in presentation format.
+func dataText(rr dns.RR) string {
+	if u, ok := rr.(*dns.RFC3597); ok {
+		return generic(u.Rdata)
+	}
+	return strings.TrimPrefix(rr.String(), rr.Header().String())
+}
+
+// generic is data in the form that every type may have (RFC 3597 5).
+func generic(hexed string) string {
+	return strings.TrimSpace(fmt.Sprintf(`\# %d %s`, len(hexed)/2, hexed))
+}
+
+// target returns the name that a record sends its reader on to.
+func target(rr dns.RR) (string, bool) {
+	switch rr := rr.(type) {
+	case *dns.CNAME:
+		return plain(rr.Target), true
+	case *dns.DNAME:
+		return plain(rr.Target), true
+	case *dns.NS:
+		return plain(rr.Ns), true
+	}
+	return "", false
+}
+
+// plain returns the one spelling of a name that a table uses: through the wire and
+// back, in lower case.
+func plain(name string) string {
+	var buf [256]byte
+	if _, err := dns.PackDomainName(name, buf[:], 0, nil, false); err != nil {
+		return dns.CanonicalName(name)
+	}
+	spelled, _, err := dns.UnpackDomainName(buf[:], 0)
+	if err != nil {
+		return dns.CanonicalName(name)
+	}
+	return dns.CanonicalName(spelled)
 }
 
 // Check says what is wrong with one record, or nil.
@@ -113,20 +179,26 @@ func ownerName(zone, owner string) (string, error) {
 	if i := strings.LastIndex(owner, "*"); i > 0 || (i == 0 && len(owner) > 1 && owner[1] != '.') {
 		return "", fmt.Errorf("owner must have a wildcard only as its whole first label, is %q", owner)
 	}
-	// Through the wire and back, so that one name has one spelling.
-	buf := make([]byte, 256)
-	if _, err := dns.PackDomainName(name, buf, 0, nil, false); err != nil {
+	var buf [256]byte
+	if _, err := dns.PackDomainName(name, buf[:], 0, nil, false); err != nil {
 		return "", fmt.Errorf("owner must be a domain name, is %q: %w", owner, err)
 	}
-	spelled, _, err := dns.UnpackDomainName(buf, 0)
-	if err != nil {
-		return "", fmt.Errorf("owner must be a domain name, is %q: %w", owner, err)
-	}
-	return dns.CanonicalName(spelled), nil
+	return plain(name), nil
 }
 
-// parseOne reads one record. The zone parser is fed exactly one line.
+// parseOne reads one record. The zone parser is fed exactly one line. Addresses, of
+// which there are most, do without it.
 func parseOne(zone, name string, number uint16, text string) (dns.RR, error) {
+	if number == dns.TypeA || number == dns.TypeAAAA {
+		h := dns.RR_Header{Name: name, Rrtype: number, Class: dns.ClassINET}
+		switch a, err := netip.ParseAddr(text); {
+		case err != nil || a.Zone() != "":
+		case a.Is4() && number == dns.TypeA:
+			return &dns.A{Hdr: h, A: a.AsSlice()}, nil
+		case a.Is6() && number == dns.TypeAAAA:
+			return &dns.AAAA{Hdr: h, AAAA: a.AsSlice()}, nil
+		}
+	}
 	if strings.ContainsAny(text, "\n\r") {
 		return nil, fmt.Errorf("%s record must be one line, is %q", TypeName(number), text)
 	}
@@ -167,13 +239,23 @@ func pack(rr dns.RR) ([]byte, error) {
 	return buf[start+10 : end : end], nil // type, class, TTL and length are ten octets
 }
 
-// TypeNumber returns the number of a record type, such as 1 for "a".
+// TypeNumber returns the number of a record type, such as 1 for "a", or 65534 for
+// "TYPE65534" (RFC 3597 5).
 func TypeNumber(typ string) (uint16, bool) {
-	if n, ok := dns.StringToType[strings.ToUpper(typ)]; ok && n != dns.TypeNone && n != dns.TypeReserved {
+	typ = strings.ToUpper(typ)
+	if n, ok := dns.StringToType[typ]; ok && n != dns.TypeNone && n != dns.TypeReserved {
 		return n, true
 	}
-	return 0, false
+	digits, ok := strings.CutPrefix(typ, "TYPE")
+	n, err := strconv.ParseUint(digits, 10, 16)
+	return uint16(n), ok && err == nil && n != 0 && digits[0] != '0'
 }
+
+// nxname marks a name that is not there in a denial (RFC 9824 3.5).
+const nxname = 128
+
+// question reports types that only ask or only go with a message (RFC 6895 3.1).
+func question(number uint16) bool { return number >= nxname && number < dns.TypeURI }
 
 // TypeName returns the name of a record type, or "TYPE123" (RFC 3597).
 func TypeName(number uint16) string { return dns.Type(number).String() }

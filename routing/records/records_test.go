@@ -1,6 +1,7 @@
 package records
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,7 +19,19 @@ func TestParse(t *testing.T) {
 		{"case of the owner", "WwW", "A", []string{"192.0.2.1"}, "www.gslb.test. 192.0.2.1"},
 		{"a relative name", "mail", "MX", []string{"10 mx"}, "mail.gslb.test. 10 mx.gslb.test."},
 		{"a wildcard", "*.apps", "A", []string{"192.0.2.1"}, "*.apps.gslb.test. 192.0.2.1"},
-		{"an unknown type", "x", "TYPE65280", []string{`\# 2 abcd`}, `type must be a DNS record type such as A or TXT, is "TYPE65280"`},
+		{"an unknown type", "x", "TYPE65280", []string{`\# 2 abcd`}, `x.gslb.test. \# 2 abcd`},
+		{"no data of an unknown type", "x", "TYPE65280", []string{`\# 0`}, `x.gslb.test. \# 0`},
+		{"a known type by its number", "x", "TYPE1", []string{"192.0.2.1"}, "x.gslb.test. 192.0.2.1"},
+		{"a known type in generic form", "x", "MX", []string{`\# 5 000a 017800`}, "x.gslb.test. 10 x."},
+		{"a type that only asks", "x", "TYPE250", []string{`\# 0`}, "type must not be TSIG: it is not a record"},
+		{"the mark of a name that is not there", "x", "TYPE128", []string{`\# 0`}, "type must not be NXNAME: it is not a record"},
+		{"no number of a type", "x", "TYPE065534", []string{`\# 0`}, `type must be a DNS record type such as A or TXT, is "TYPE065534"`},
+		{"a delegation", "child", "NS", []string{"ns1.child", "Ns.example."}, "child.gslb.test. ns1.child.gslb.test. Ns.example."},
+		{"name servers of the apex", "@", "NS", []string{"ns."}, "NS of the apex is derived; set zones.ZONE.ns"},
+		{"a ds of the apex", "@", "DS", []string{"1 13 2 00"}, "DS must stand in the zone above, beside the delegation (RFC 4035 2.4)"},
+		{"a delegated wildcard", "*", "NS", []string{"ns."}, "NS must not stand at a wildcard (RFC 4592 4)"},
+		{"two dnames", "x", "DNAME", []string{"a.", "b."}, "DNAME must be one record, is 2"},
+		{"an escaped owner", `a\.b\065`, "A", []string{"192.0.2.1"}, `a\.ba.gslb.test. 192.0.2.1`},
 		{"no type at all", "x", "ADDRESS", []string{"192.0.2.1"}, `type must be a DNS record type such as A or TXT, is "ADDRESS"`},
 		{"no address", "x", "A", []string{"2001:db8::1"}, `A record must be valid, "2001:db8::1" is not: bad A A: "2001:db8::1"`},
 		{"two lines", "x", "TXT", []string{"a\nb"}, `TXT record must be one line, is "a\nb"`},
@@ -53,7 +66,22 @@ func TestParseGivesWireRdata(t *testing.T) {
 	require.Equal(t, [][]byte{[]byte("\x00\x0a\x02mx\x04gslb\x04test\x00")}, set.Rdata)
 	set, err = Parse("gslb.test.", "x", "CNAME", []string{"Web"})
 	require.NoError(t, err)
-	require.Equal(t, "web.gslb.test.", set.Target)
+	require.Equal(t, []string{"web.gslb.test."}, set.Targets)
+}
+
+func TestParseOfLargeSets(t *testing.T) {
+	var list []string
+	for i := range 3900 {
+		list = append(list, fmt.Sprintf("10.0.%d.%d", i/256, i%256))
+	}
+	set, err := Parse("gslb.test.", "x", "A", list)
+	require.NoError(t, err)
+	require.Len(t, set.Rdata, 3900)
+	for i := range 100 {
+		list = append(list, fmt.Sprintf("10.1.%d.%d", i/256, i%256))
+	}
+	_, err = Parse("gslb.test.", "x", "A", list)
+	require.EqualError(t, err, "A records of one name must fit one message, are more than 63488 octets")
 }
 
 func FuzzParse(f *testing.F) {
