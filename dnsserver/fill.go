@@ -41,24 +41,31 @@ func (m *message) fill(a routing.Answer) {
 		m.Rcode = dns.RcodeServerFailure
 	case routing.NameError:
 		m.Rcode = dns.RcodeNameError
+	case routing.NameTooLong:
+		m.Rcode = dns.RcodeYXDomain
 	}
 	if a.Kind == routing.Refused || a.Kind == routing.ServFail {
 		m.excuse(a)
 		return
 	}
-	m.Authoritative = true
+	// Of a referral the chain alone is ours to say (RFC 1034 6.2.6).
+	m.Authoritative = a.Kind != routing.Delegation || len(a.Chain) > 0
 	if a.Stale {
 		m.edns.explain(dns.ExtendedErrorCodeStaleAnswer, "")
 	}
 	for _, c := range a.Chain {
 		m.Answer = appendSet(m.Answer, spelled(question.Name, c.Owner), c.Set)
 	}
-	if a.Kind != routing.NoError {
+	switch a.Kind {
+	case routing.NoData, routing.NameError:
 		m.Ns = appendSet(m.Ns, spelled(question.Name, a.Zone.Name), a.Zone.Negative)
 		return
-	}
-	if a.Set != nil {
-		m.Answer = appendSet(m.Answer, spelled(question.Name, a.Owner), a.Set)
+	case routing.Delegation:
+		m.Ns = appendSet(m.Ns, spelled(question.Name, a.Owner), a.Set)
+	default:
+		if a.Set != nil {
+			m.Answer = appendSet(m.Answer, spelled(question.Name, a.Owner), a.Set)
+		}
 	}
 	for _, g := range a.Additional {
 		m.Extra = appendSet(m.Extra, spelled(question.Name, g.Owner), g.Set)
@@ -75,7 +82,7 @@ func (m *message) excuse(a routing.Answer) {
 	case a.Withheld != "":
 		m.edns.explain(dns.ExtendedErrorCodeNotReady, a.Withheld)
 	default:
-		m.edns.explain(dns.ExtendedErrorCodeNetworkError, "nothing that could serve is up")
+		m.edns.explain(dns.ExtendedErrorCodeNetworkError, "") // nothing that could serve is up
 	}
 }
 

@@ -45,6 +45,10 @@ func (t Trace) name() Step {
 		return s
 	case n == nil:
 		s.Text = fmt.Sprintf("%s -> no such name in zone %s", t.asked, t.table.Zones[zone].Name)
+	case n.cut != nil:
+		s.Text = fmt.Sprintf("%s -> delegated by zone %s: %s is served elsewhere", t.asked, t.table.Zones[zone].Name, n.name)
+	case n.rename != "" && n.name != t.asked:
+		s.Text = fmt.Sprintf("%s -> below the DNAME at %s in zone %s", t.asked, n.name, t.table.Zones[zone].Name)
 	case n.service != noService:
 		service, kind := t.table.services.at(n.service), "stateless"
 		if service.side != nil {
@@ -67,10 +71,10 @@ func (t Trace) name() Step {
 func (t Trace) aliases() []Step {
 	var steps []Step
 	for _, a := range t.answer.Chain {
-		steps = append(steps, Step{Step: "alias", Text: fmt.Sprintf("%s -> CNAME %s", a.Owner, a.Set.Text[0])})
+		steps = append(steps, Step{Step: "alias", Text: fmt.Sprintf("%s -> %s %s", a.Owner, records.TypeName(a.Set.Type), a.Set.Text[0])})
 	}
-	if len(steps) == maxChain {
-		steps[maxChain-1].Note = fmt.Sprintf("not followed further: more than %d aliases", maxChain)
+	if t.links() == maxChain {
+		steps[len(steps)-1].Note = fmt.Sprintf("not followed further: more than %d aliases", maxChain)
 	}
 	return steps
 }
@@ -217,6 +221,8 @@ func (t Trace) result() Step {
 	a, s := t.answer, Step{Step: "answer"}
 	typ := records.TypeName(t.query.Type)
 	switch {
+	case a.Kind == Delegation:
+		s.Text = fmt.Sprintf("referral to %s  TTL %d", strings.Join(a.Set.Text, ", "), a.Set.TTL)
 	case a.Set != nil:
 		s.Text = fmt.Sprintf("%s %s  TTL %d", records.TypeName(a.Set.Type), strings.Join(a.Set.Text, ", "), a.Set.TTL)
 		if t.service != nil && t.service.changing && t.pool != nil {
@@ -239,6 +245,10 @@ func (t Trace) why(typ string) string {
 	switch {
 	case t.service != nil && t.staleDecided():
 		return "on_stale: " + string(t.service.onStale.Answer)
+	case a.Kind == Delegation:
+		return a.Owner + " is delegated"
+	case a.Kind == NameTooLong:
+		return "the DNAME makes the name longer than 255 octets (RFC 6672 2.2)"
 	case t.service == nil && a.Set == hinfo:
 		return "ANY gets the least there is (RFC 8482)"
 	case t.service == nil && a.Kind == NoData:
