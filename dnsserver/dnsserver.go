@@ -33,6 +33,10 @@ type Config struct {
 	NSID string        // given to who asks for it (RFC 5001); empty: off
 	Draw func() uint64 // random numbers for weighted answers; nil: math/rand/v2
 
+	// Cookies returns the keys of server cookies that all nodes share: one atomic load.
+	// Nil, or while it returns nil: keys that only this server knows.
+	Cookies func() *CookieSecrets
+
 	RateLimit RateLimit // zero: answers are not limited
 
 	UDPSize         int // longest answer over UDP; 0: 1232 (RFC 9715)

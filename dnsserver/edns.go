@@ -1,6 +1,7 @@
 package dnsserver
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"net/netip"
 
@@ -11,91 +12,84 @@ import (
 // value is a query without one: its answer has none either.
 type edns struct {
 	present   bool
-	malformed bool // two of them, not at the root, not in the additional section, or a bad option
+	malformed bool // it is one too many or misplaced, or an option in it is wrong
 	version   uint8
 	size      uint16
 	do        bool
+	co        bool // who asks takes NXDOMAIN for what compact denial says is there (RFC 9824 5.1)
 	nsid      bool
+	cookie    cookie
 	subnet    netip.Prefix
 	ecs       *dns.EDNS0_SUBNET // to send back
-	stale     bool              // the answer is older than its service wants it (RFC 8914)
-	withheld  string            // why nobody is answered of a stateful service
+	errors    []dns.EDNS0       // extended errors to send (RFC 8914)
 }
 
-// readEDNS reads the OPT record of a query (RFC 6891 6.1.1). Options nobody knows
-// are ignored.
-func readEDNS(q *dns.Msg) edns {
-	var e edns
-	for _, section := range [][]dns.RR{q.Answer, q.Ns} {
-		for _, rr := range section {
-			if rr.Header().Rrtype == dns.TypeOPT {
-				e.present, e.malformed = true, true
-			}
-		}
+// Bits of an OPT record's TTL (RFC 6891 6.1.3, RFC 9824 5.1).
+const (
+	flagDO = 1 << 15
+	flagCO = 1 << 14
+)
+
+// readEDNS reads the OPT record of a query (RFC 6891 6.1.1). Flags and options that
+// nobody knows are ignored, and so are the options of another version.
+func readEDNS(q *received) edns {
+	if !q.opt {
+		return edns{}
 	}
-	for _, rr := range q.Extra {
-		opt, ok := rr.(*dns.OPT)
-		if !ok {
-			continue
-		}
-		if e.present || opt.Hdr.Name != "." {
-			e.malformed = true
-		}
-		e.present = true
-		e.version, e.size, e.do = opt.Version(), opt.UDPSize(), opt.Do()
-		for _, o := range opt.Option {
-			switch o := o.(type) {
-			case *dns.EDNS0_NSID:
-				e.nsid = true
-			case *dns.EDNS0_SUBNET:
-				e.readSubnet(o)
-			}
-		}
+	e := edns{present: true, malformed: q.malformed, version: uint8(q.ttl >> 16), size: q.class, do: q.ttl&flagDO != 0, co: q.ttl&flagCO != 0}
+	if e.version == 0 && !e.malformed {
+		e.malformed = !e.readOptions(q.options)
 	}
 	return e
 }
 
-// readSubnet takes the client's subnet (RFC 7871 7.1.2). It is sent back as it came,
-// with the scope of the answer: 0 until something depended on it.
-func (e *edns) readSubnet(o *dns.EDNS0_SUBNET) {
-	bits := 0
-	switch o.Family {
-	case 1:
-		bits = 32
-	case 2:
-		bits = 128
+// readOptions reports whether the options are well formed. Of two that are the same
+// the first counts (RFC 7873 5.2).
+func (e *edns) readOptions(options []byte) bool {
+	for len(options) > 0 {
+		if len(options) < 4 {
+			return false
+		}
+		code, n := binary.BigEndian.Uint16(options), int(binary.BigEndian.Uint16(options[2:]))
+		if options = options[4:]; n > len(options) {
+			return false
+		}
+		data := options[:n]
+		options = options[n:]
+		ok := true
+		switch {
+		case code == dns.EDNS0NSID:
+			e.nsid = true
+		case code == dns.EDNS0SUBNET && e.ecs == nil:
+			ok = e.readSubnet(data)
+		case code == dns.EDNS0COOKIE && e.cookie.client == nil:
+			e.cookie, ok = readCookie(data)
+		}
+		if !ok {
+			return false
+		}
 	}
-	addr, ok := netip.AddrFromSlice(o.Address)
-	if bits == 32 {
-		addr = addr.Unmap()
-	}
-	switch {
-	case o.Family == 0 && o.SourceNetmask == 0 && o.SourceScope == 0:
-		e.ecs = &dns.EDNS0_SUBNET{Code: dns.EDNS0SUBNET}
-		return
-	case bits == 0, !ok, o.SourceScope != 0, int(o.SourceNetmask) > bits, addr.BitLen() != bits:
-		e.malformed = true
-		return
-	}
-	subnet := netip.PrefixFrom(addr, int(o.SourceNetmask))
-	if subnet.Masked() != subnet {
-		e.malformed = true // bits beyond the prefix must be zero
-		return
-	}
-	e.subnet = subnet
-	e.ecs = &dns.EDNS0_SUBNET{Code: dns.EDNS0SUBNET, Family: o.Family, SourceNetmask: o.SourceNetmask, Address: o.Address}
+	return true
 }
 
 // limit is how many octets the client takes over UDP.
-func (e edns) limit() int {
+func (e *edns) limit() int {
 	if !e.present {
 		return plainSize
 	}
 	return max(plainSize, int(e.size)) // RFC 6891 6.2.5
 }
 
-// reply returns the answer's OPT record, or nil when the query had none.
-func (e edns) reply(cfg Config) *dns.OPT {
+// explain adds an extended error. Who did not speak EDNS does not hear it.
+func (e *edns) explain(code uint16, text string) {
+	if e.present {
+		e.errors = append(e.errors, &dns.EDNS0_EDE{InfoCode: code, ExtraText: text})
+	}
+}
+
+// reply returns the answer's OPT record, or nil when the query had none. Options are
+// answered only when the query was understood.
+func (e *edns) reply(cfg Config) *dns.OPT {
 	if !e.present {
 		return nil
 	}
@@ -104,17 +98,18 @@ func (e edns) reply(cfg Config) *dns.OPT {
 	if e.do {
 		opt.SetDo()
 	}
+	if e.malformed || e.version > 0 {
+		return opt
+	}
 	if e.nsid && cfg.NSID != "" {
 		opt.Option = append(opt.Option, &dns.EDNS0_NSID{Code: dns.EDNS0NSID, Nsid: hex.EncodeToString([]byte(cfg.NSID))})
 	}
-	if e.ecs != nil && !e.malformed && e.version == 0 {
+	if e.cookie.reply != nil {
+		opt.Option = append(opt.Option, &dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: hex.EncodeToString(e.cookie.reply)})
+	}
+	if e.ecs != nil {
 		opt.Option = append(opt.Option, e.ecs)
 	}
-	if e.stale {
-		opt.Option = append(opt.Option, &dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeStaleAnswer})
-	}
-	if e.withheld != "" {
-		opt.Option = append(opt.Option, &dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeNotReady, ExtraText: e.withheld})
-	}
+	opt.Option = append(opt.Option, e.errors...)
 	return opt
 }

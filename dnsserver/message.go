@@ -18,19 +18,22 @@ const (
 // message is an answer being made, with what is counted of it.
 type message struct {
 	dns.Msg
-	edns   edns
-	proto  Proto
-	shard  *shard
-	limit  int    // octets
-	zone   string // label: a configured zone or "none"
-	qtype  string // label: a known type or "other"
-	table  *routing.Table
-	answer routing.Answer
+	edns    edns
+	proto   Proto
+	shard   *shard
+	qname   []byte // of the question, in wire format; nil: there is none to give back
+	settled bool   // the answer needs nothing of the table, though its code says no error
+	dropped bool   // it is not sent: the client's network has had too much
+	limit   int    // octets
+	zone    string // label: a configured zone or "none"
+	qtype   string // label: a known type or "other"
+	table   *routing.Table
+	answer  routing.Answer
 }
 
 // asks reports whether the query is one that the table answers: nothing about its
 // form has settled the answer.
-func (m *message) asks() bool { return m.Rcode == dns.RcodeSuccess }
+func (m *message) asks() bool { return m.Rcode == dns.RcodeSuccess && !m.settled }
 
 // bare is an answer of a header alone, for queries that cannot be read.
 func bare(query []byte, rcode int) []byte {

@@ -61,7 +61,11 @@ func newMetrics(cfg Config) *metrics {
 // count counts an answer that is about to be packed.
 func (s *Server) count(req request, m *message) {
 	c, client := &s.metrics.counters, req.client.Addr().Unmap()
-	req.shard.add(c.outcome(m.zone, m.qtype, req.proto, client.Is6(), m.Rcode))
+	rcode := m.Rcode
+	if m.dropped {
+		rcode = unanswered
+	}
+	req.shard.add(c.outcome(m.zone, m.qtype, req.proto, client.Is6(), rcode))
 	if m.edns.ecs != nil {
 		req.shard.add(c.ecs(m.zone))
 	}

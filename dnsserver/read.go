@@ -2,70 +2,104 @@ package dnsserver
 
 import (
 	"encoding/binary"
-	"errors"
+	"time"
 
 	"github.com/miekg/dns"
 )
 
 // read reads a query whole and settles what its form alone decides: header rules
 // first, then EDNS. The message it returns has no answer yet.
-func (s *Server) read(req request, query []byte) *message {
-	q := new(dns.Msg)
-	err := q.Unpack(query)
-	if err == nil && pointed(query) {
-		err = errPointed
-	}
+func (s *Server) read(req request, wire []byte) *message {
+	q := receive(wire)
 	m := &message{proto: req.proto, shard: req.shard, limit: dns.MaxMsgSize, table: req.table}
-	m.Id, m.Response, m.Opcode, m.RecursionDesired = q.Id, true, q.Opcode, q.RecursionDesired
-	if err != nil {
-		m.Id, m.Opcode, m.RecursionDesired = binary.BigEndian.Uint16(query), int(query[2]>>3&0xf), query[2]&1 != 0
-	} else {
-		m.edns = readEDNS(q)
-		if len(q.Question) == 1 {
-			m.Question = q.Question
+	m.Id, m.Response, m.Opcode, m.RecursionDesired = binary.BigEndian.Uint16(wire), true, q.opcode(), wire[2]&1 != 0
+	m.edns = readEDNS(&q)
+	if q.questions == 1 && q.name != nil {
+		name, _, err := dns.UnpackDomainName(q.name, 0)
+		if err != nil {
+			q.malformed = true
+		} else {
+			m.qname = q.name
+			m.Question = []dns.Question{{Name: name, Qtype: q.qtype, Qclass: q.qclass}}
 		}
 	}
 	m.qtype, m.zone = "other", "none"
-	if req.proto == UDP {
-		m.limit = min(m.edns.limit(), s.cfg.UDPSize)
+	if c := &m.edns.cookie; c.client != nil {
+		c.answer(s.cookieSecrets(), req.client.Addr(), time.Now())
 	}
-	m.judge(q, query, err)
+	if req.proto == UDP {
+		m.limit = min(m.edns.limit(), s.cfg.UDPSize, udpSize)
+	}
+	m.judge(&q)
+	if req.proto == UDP && m.asks() && q.qtype == dns.TypeANY && !m.edns.cookie.good {
+		m.limit = min(m.limit, 2*len(wire)) // RFC 8482 says small, and this is what small is
+	}
 	return m
 }
 
-// judge sets the code of a query that asks nothing the table could answer.
-func (m *message) judge(q *dns.Msg, query []byte, unreadable error) {
+// judge settles a query that asks nothing the table could answer.
+func (m *message) judge(q *received) {
 	switch {
 	case m.Opcode == dns.OpcodeNotify || m.Opcode == dns.OpcodeUpdate:
-		m.Rcode = dns.RcodeRefused // nobody may change the zone from here
+		m.refuse(dns.ExtendedErrorCodeProhibited) // nobody may change the zone from here
 	case m.Opcode != dns.OpcodeQuery:
-		m.Rcode = dns.RcodeNotImplemented
-	case unreadable != nil, len(q.Question) != 1, oversized(query), m.edns.malformed:
+		m.settle(dns.RcodeNotImplemented, dns.ExtendedErrorCodeNotSupported)
+	case q.malformed || m.edns.malformed:
 		m.Rcode = dns.RcodeFormatError
 	case m.edns.version > 0:
 		m.Rcode = dns.RcodeBadVers
-	case q.Question[0].Qclass != dns.ClassINET, meta(q.Question[0].Qtype), m.table == nil:
-		m.Rcode = dns.RcodeRefused
+	case q.questions == 0 && m.edns.cookie.client != nil && q.empty():
+		m.cookieOnly()
+	case q.questions != 1 || !q.plausible():
+		m.Rcode = dns.RcodeFormatError
+	case q.qtype == typeNXNAME:
+		m.settle(dns.RcodeFormatError, extendedInvalidQueryType)
+	case q.qclass != dns.ClassINET:
+		m.refuse(dns.ExtendedErrorCodeNotSupported)
+	case q.qtype == dns.TypeAXFR || q.qtype == dns.TypeIXFR:
+		m.refuse(dns.ExtendedErrorCodeProhibited)
+	case meta(q.qtype):
+		m.refuse(dns.ExtendedErrorCodeNotSupported)
+	case m.table == nil:
+		m.refuse(dns.ExtendedErrorCodeNotReady)
 	}
 }
 
-// oversized reports counts that no query has: they are how parsers are attacked.
-func oversized(query []byte) bool {
-	count := func(at int) uint16 { return binary.BigEndian.Uint16(query[at:]) }
-	return count(6) > 1 || count(8) > 1 || count(10) > 2
+const (
+	// typeNXNAME stands in NSEC records of names that are not there; nobody may ask for
+	// it (RFC 9824 3.4).
+	typeNXNAME = 128
+	// extendedInvalidQueryType says that they did (RFC 9824 9.2).
+	extendedInvalidQueryType = 30
+)
+
+// settle ends a query with a code and, for who speaks EDNS, why.
+func (m *message) settle(rcode int, why uint16) {
+	m.Rcode = rcode
+	m.edns.explain(why, "")
 }
 
-var errPointed = errors.New("the question's name holds a pointer")
+func (m *message) refuse(why uint16) { m.settle(dns.RcodeRefused, why) }
 
-// pointed reports whether the first question's name holds a compression pointer:
-// it could only lead into the header or forward.
-func pointed(query []byte) bool {
-	for at := headerSize; at < len(query) && query[at] != 0; at += 1 + int(query[at]) {
-		if query[at]&0xc0 != 0 {
-			return true
-		}
+// cookieOnly answers a query without a question, which asks for a cookie or whether
+// the one it brings is good (RFC 7873 5.4).
+func (m *message) cookieOnly() {
+	m.settled = true
+	if c := m.edns.cookie; len(c.server) > 0 && !c.good {
+		m.Rcode = dns.RcodeBadCookie
 	}
-	return false
+}
+
+// empty reports whether there is nothing but the OPT record.
+func (q *received) empty() bool {
+	return q.count(answerSection) == 0 && q.count(authoritySection) == 0 && q.count(additionalSection) == 1
+}
+
+// plausible reports whether the counts are ones that a query can have: an SOA beside
+// IXFR (RFC 1995 3), and OPT with TSIG or SIG(0). Others are how parsers are attacked.
+func (q *received) plausible() bool {
+	authority := q.count(authoritySection)
+	return q.count(answerSection) == 0 && (authority == 0 || authority == 1 && q.qtype == dns.TypeIXFR) && q.count(additionalSection) <= 2
 }
 
 // meta reports a type that asks for something else than records. ANY is not among

@@ -25,7 +25,8 @@ type request struct {
 }
 
 // Respond returns the answer to a query, or nil where silence is right: to a
-// response, and to what has no header. UDP and TCP both answer by it.
+// response, to what has no header, and above the client's rate. UDP and TCP both
+// answer by it.
 func (s *Server) Respond(table *routing.Table, query []byte, client netip.AddrPort, proto Proto) []byte {
 	return s.respondSafely(s.request(s.shared, table, client, proto), query)
 }
@@ -63,13 +64,17 @@ func (s *Server) respondSafely(req request, query []byte) (reply []byte) {
 }
 
 // respond is the general path, one step a file: read the query (read.go), ask the
-// table and fill the message with its answer (fill.go), count, and pack what fits
-// (pack.go).
+// table and fill the message with its answer (fill.go), hold it against the client's
+// rate (limited.go), count, and pack what fits (pack.go).
 func (s *Server) respond(req request, query []byte) []byte {
 	m := s.read(req, query)
 	if m.asks() {
 		m.ask(s, req)
 	}
+	m.limitRate(s, req)
 	s.count(req, m)
+	if m.dropped {
+		return nil
+	}
 	return s.pack(m)
 }
