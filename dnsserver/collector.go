@@ -175,12 +175,9 @@ func has(m map[labels]uint64, l labels) bool {
 
 // took sums the histograms of one protocol.
 func (c *counters) took(p Proto) (count uint64, sum float64, buckets map[float64]uint64) {
-	c.mu.Lock()
-	shards := slices.Clone(c.shards)
-	c.mu.Unlock()
 	var cells [len(tookBounds) + 1]uint64
 	var nanoseconds uint64
-	for _, sh := range shards {
+	for _, sh := range c.workers() {
 		h := &sh.sampler.took[p]
 		for i := range cells {
 			cells[i] += h.cells[i].Load()

@@ -1,6 +1,7 @@
 package dnsserver
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -90,7 +91,7 @@ type counters struct {
 func (c *counters) shard() *shard {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	sh := &shard{sampler: sampler{seen: new(sketch)}}
+	sh := &shard{sampler: sampler{seen: newSketch(workerSketch)}}
 	sh.grow(max(1, len(c.known)))
 	c.shards = append(c.shards, sh)
 	return sh
@@ -151,14 +152,28 @@ func (c *counters) service(name string) series {
 	return c.number(combination{what: countedService, a: name})
 }
 
+// nameOf is the service that a number stands for.
+func (c *counters) nameOf(service series) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.known[service].a
+}
+
+// workers are the shards there are.
+func (c *counters) workers() []*shard {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.shards)
+}
+
 // sums adds up all shards: every combination known, with its value. Nobody who counts
 // waits for it.
 func (c *counters) sums() ([]combination, []uint64) {
 	c.mu.Lock()
-	known, shards := c.known[:len(c.known):len(c.known)], append([]*shard(nil), c.shards...)
+	known := c.known[:len(c.known):len(c.known)]
 	c.mu.Unlock()
 	values := make([]uint64, len(known))
-	for _, sh := range shards {
+	for _, sh := range c.workers() {
 		for i := range values {
 			values[i] += sh.value(series(i))
 		}

@@ -16,6 +16,9 @@ const (
 	samplesWhole = 1024
 	// samplePeriod is how often samplesWhole starts anew.
 	samplePeriod = int64(time.Minute)
+	// workerSketch is how many networks of services a worker remembers until they are
+	// gathered: whoever makes more than a 256th of its queries is among them.
+	workerSketch = 256
 )
 
 // tookBounds are the upper bounds of the histogram's buckets: 250 ns, and four times
@@ -103,10 +106,12 @@ func (sm *sampler) saw(weight uint32, service series, client netip.Prefix) {
 		return
 	}
 	defer sm.mu.Unlock()
+	sm.seen.partly = sm.seen.partly || weight > 1
 	sm.seen.add(sighting{packNetwork(client), service}, uint64(weight))
 }
 
-// take returns the clients seen since it was last called, and leaves an empty sketch.
+// take returns the clients seen since it was last called, and leaves an empty sketch
+// in their place: the worker misses no more than a sample.
 func (sm *sampler) take(empty *sketch) *sketch {
 	sm.mu.Lock()
 	defer sm.mu.Unlock()

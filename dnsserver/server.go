@@ -20,10 +20,10 @@ type Server struct {
 	log     *slog.Logger
 	metrics *metrics
 	conns   *connections
+	traffic *traffic
 	shared  *shard // counts what no worker of its own does: TCP and Respond
 	made    time.Time
 	limit   atomic.Pointer[limiter] // nil: nothing is limited
-	cookies *CookieSecrets          // in use while the nodes share none
 
 	panicLogged atomic.Int64 // when a panic was logged last, in Unix nanoseconds
 
@@ -54,13 +54,14 @@ func New(cfg Config) *Server {
 	if cfg.MaxTCPPerPrefix == 0 {
 		cfg.MaxTCPPerPrefix = maxTCPPerPrefix
 	}
-	s := &Server{cfg: cfg, log: cfg.Log, made: time.Now(), cookies: DrawCookieSecrets()}
+	s := &Server{cfg: cfg, log: cfg.Log, made: time.Now()}
 	s.Limit(cfg.RateLimit)
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.metrics = newMetrics(cfg)
 	s.shared = s.metrics.counters.shard()
+	s.traffic = newTraffic(&s.metrics.counters, s.made)
 	s.conns = newConnections(cfg.MaxTCP, cfg.MaxTCPPerPrefix)
 	return s
 }
@@ -123,6 +124,7 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 		wg.Go(func() { s.serveTCP(ctx, b.tcp) })
 	}
+	wg.Go(func() { s.traffic.run(ctx) })
 	<-ctx.Done()
 	for _, b := range bound {
 		b.close()
