@@ -76,6 +76,20 @@ func TestManyGoroutinesMayShareAShard(t *testing.T) {
 	require.EqualValues(t, 40_000, sumOf(&c, n))
 }
 
+func TestARunLosesNothing(t *testing.T) {
+	var c counters
+	a, b := c.ecs("a."), c.ecs("b.")
+	r := run{shard: c.shard()}
+	for _, n := range []series{b, b, a, b, a, a} {
+		r.add(n)
+	}
+	require.EqualValues(t, 1, sumOf(&c, a))
+	require.EqualValues(t, 3, sumOf(&c, b))
+	r.flush()
+	r.flush()
+	require.EqualValues(t, 3, sumOf(&c, a))
+}
+
 func TestCountingAllocatesNothing(t *testing.T) {
 	var c counters
 	sh := c.shard()
@@ -180,9 +194,13 @@ func BenchmarkCount(b *testing.B) {
 	outcome, answer := c.outcome("gslb.test.", "A", UDP, false, 0), c.answer("web", "eu")
 	b.RunParallel(func(pb *testing.PB) {
 		sh := c.shard()
-		for pb.Next() {
-			sh.due(1)
-			sh.add(outcome)
+		outcomes := run{shard: sh}
+		for i := 0; pb.Next(); i++ {
+			if i%32 == 0 { // a batch
+				outcomes.flush()
+				sh.due(32)
+			}
+			outcomes.add(outcome)
 			sh.add(answer)
 		}
 	})
