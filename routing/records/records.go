@@ -73,6 +73,9 @@ func Parse(zone, owner, typ string, rdata []string) (*Set, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s record must have a wire form, %q has none: %w", TypeName(number), text, err)
 		}
+		if len(wire) == 0 && !mayBeEmpty(rr) {
+			return nil, fmt.Errorf("%s record must have data, %q is none", TypeName(number), text)
+		}
 		if seen[string(wire)] {
 			return nil, fmt.Errorf("%s records must differ, %q is there twice", TypeName(number), text)
 		}
@@ -128,6 +131,16 @@ func dataText(rr dns.RR) string {
 // generic is data in the form that every type may have (RFC 3597 5).
 func generic(hexed string) string {
 	return strings.TrimSpace(fmt.Sprintf(`\# %d %s`, len(hexed)/2, hexed))
+}
+
+// mayBeEmpty reports whether a record of no octets is one. The parser accepts such of
+// every type, for dynamic updates.
+func mayBeEmpty(rr dns.RR) bool {
+	switch rr.(type) {
+	case *dns.RFC3597, *dns.NULL, *dns.APL:
+		return true
+	}
+	return false
 }
 
 // target returns the name that a record sends its reader on to.
