@@ -24,6 +24,7 @@ type Server struct {
 	shared  *shard // counts what no worker of its own does: TCP and Respond
 	made    time.Time
 	limit   atomic.Pointer[limiter] // nil: nothing is limited
+	cookies *CookieSecrets          // in use while the nodes share none
 
 	panicLogged atomic.Int64 // when a panic was logged last, in Unix nanoseconds
 
@@ -54,7 +55,7 @@ func New(cfg Config) *Server {
 	if cfg.MaxTCPPerPrefix == 0 {
 		cfg.MaxTCPPerPrefix = maxTCPPerPrefix
 	}
-	s := &Server{cfg: cfg, log: cfg.Log, made: time.Now()}
+	s := &Server{cfg: cfg, log: cfg.Log, made: time.Now(), cookies: DrawCookieSecrets()}
 	s.Limit(cfg.RateLimit)
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
