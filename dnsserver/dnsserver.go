@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/quorate/quorate/dnsserver/dnssec"
 	"github.com/quorate/quorate/routing"
 )
 
@@ -38,6 +39,11 @@ type Config struct {
 	Cookies func() *CookieSecrets
 
 	RateLimit RateLimit // zero: answers are not limited
+
+	// Keys returns the keys of a signed zone: one atomic load and a look into a map. Nil,
+	// or where it returns nil: the zone cannot be signed, and says so.
+	Keys    func(zone string) *dnssec.Zone
+	Signing dnssec.Limits // of what signatures cost; zero: the defaults
 
 	UDPSize         int // longest answer over UDP; 0: 1232 (RFC 9715)
 	Readers         int // UDP readers an address; 0: GOMAXPROCS

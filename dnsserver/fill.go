@@ -14,14 +14,19 @@ func (m *message) ask(s *Server, req request) {
 	question := m.Question[0]
 	a, _ := routing.Select(req.table, routing.Query{
 		Name:   question.Name,
-		Type:   question.Qtype,
+		Type:   s.askedType(req.table, question.Name, question.Qtype),
 		Client: req.client.Addr().Unmap(),
 		Subnet: m.edns.subnet,
 		Draw:   s.cfg.Draw(),
 		Stale:  req.age,
 	})
 	m.qtype = qtypeLabel(question.Qtype)
+	m.made(s, &a)
+	if m.settled {
+		return
+	}
 	m.fill(a)
+	m.Answer = append(m.Answer, m.rrsigs...)
 }
 
 // fill makes the message say what the table selected.

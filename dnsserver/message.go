@@ -1,6 +1,8 @@
 package dnsserver
 
 import (
+	"time"
+
 	"github.com/miekg/dns"
 
 	"github.com/quorate/quorate/routing"
@@ -29,6 +31,8 @@ type message struct {
 	qtype   string // label: a known type or "other"
 	table   *routing.Table
 	answer  routing.Answer
+	rrsigs  []dns.RR  // what is asked for, where that is RRSIG
+	until   time.Time // when the first signature is due to be replaced; zero: there is none
 }
 
 // asks reports whether the query is one that the table answers: nothing about its

@@ -65,13 +65,14 @@ func (s *Server) respondSafely(req request, query []byte) (reply []byte) {
 
 // respond is the general path, one step a file: read the query (read.go), ask the
 // table and fill the message with its answer (fill.go), hold it against the client's
-// rate (limited.go), count, and pack what fits (pack.go).
+// rate (limited.go), sign it (sign.go), count, and pack what fits (pack.go).
 func (s *Server) respond(req request, query []byte) []byte {
 	m := s.read(req, query)
 	if m.asks() {
 		m.ask(s, req)
 	}
 	m.limitRate(s, req)
+	m.sign(s)
 	s.count(req, m)
 	if m.dropped {
 		return nil

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quorate/quorate/dnsserver/dnssec"
 	"github.com/quorate/quorate/routing"
 )
 
@@ -26,6 +27,8 @@ type Server struct {
 	limit   atomic.Pointer[limiter] // nil: nothing is limited
 	cookies *CookieSecrets          // in use while the nodes share none
 
+	signer      *dnssec.Signer
+	signLogged  atomic.Int64 // when a signature that could not be made was logged last
 	panicLogged atomic.Int64 // when a panic was logged last, in Unix nanoseconds
 
 	mu    sync.Mutex // guards bound
@@ -55,7 +58,7 @@ func New(cfg Config) *Server {
 	if cfg.MaxTCPPerPrefix == 0 {
 		cfg.MaxTCPPerPrefix = maxTCPPerPrefix
 	}
-	s := &Server{cfg: cfg, log: cfg.Log, made: time.Now(), cookies: DrawCookieSecrets()}
+	s := &Server{cfg: cfg, signer: dnssec.NewSigner(cfg.Signing), log: cfg.Log, made: time.Now(), cookies: DrawCookieSecrets()}
 	s.Limit(cfg.RateLimit)
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
