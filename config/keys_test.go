@@ -39,7 +39,7 @@ notify:
 
 const nodeBase = `
 node: { name: eu-1, region: eu-west }
-dns: {}
+dns: { rate_limit: { responses_per_second: 100 } }
 api: { tls: { cert: a, key: b } }
 peer: { advertise: "eu-1.example.com:7654", tls: { ca: a, cert: b, key: c } }
 `
@@ -65,6 +65,7 @@ var specNeeds = map[string]string{
 	"clusters.eu.capacity_from.http":       `{ json: "$.left" }`,
 	"clusters.eu.capacity_from.prometheus": `{ url: "http://metrics.example.net/", metric: up }`,
 	"services.web.srv":                     "{ port: 1 }",
+	"dns.cookies":                          "{ secret: one }",
 	"services.web.policy.map":              "{ us-east: [GB] }",
 	"*.tcp":                                "{ port: 1 }",
 	"*.dns":                                "{ name: a.example.com }",
@@ -327,6 +328,9 @@ func adapt(tree map[string]any, path []string) {
 			put(tree, p, parsed(needed))
 		}
 	}
+	if path[0] == "zones" && path[len(path)-1] == "ttl" {
+		put(tree, append(slices.Clone(path[:len(path)-1]), "data"), []any{"y"})
+	}
 	if path[len(path)-1] == "hostname" {
 		delete(at("clusters", "eu"), "ipv4")
 	}
@@ -343,6 +347,9 @@ func parsed(text string) any {
 func TestEverySpecKeyIsCarriedOrNoted(t *testing.T) {
 	walkKeys(t, specSchema(), specBase, specHosts, func(doc string) outcome {
 		r, errs := ParseSpec("spec.yaml", []byte(doc))
+		if len(errs) == 1 && strings.HasSuffix(errs[0].Path, ".zone_file") {
+			return outcome{noted: []string{errs[0].Path}} // only who reads a file beside it knows what it says
+		}
 		if len(errs) > 0 {
 			return outcome{errs: Format(errs)}
 		}

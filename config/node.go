@@ -35,9 +35,18 @@ type Node struct {
 type NodeDNS struct {
 	Listen    []string // HOST:PORT, UDP and TCP on each; empty: this node answers nobody
 	Advertise Advertise
-	NSID      string // empty: answers carry none
-	UDPSize   int    // bytes, the EDNS size offered and kept to
+	NSID      string     // empty: answers carry none
+	UDPSize   int        // bytes; answers over UDP are never longer, nor above 1232
+	RateLimit *RateLimit // nil: answers are not limited
 	GeoIP     GeoIP
+}
+
+// RateLimit bounds the answers over UDP to one client network.
+type RateLimit struct {
+	PerSecond int
+	Slip      int
+	Exempt    []netip.Prefix
+	LogOnly   bool
 }
 
 // GeoIP is where the node reads the places of clients.

@@ -63,6 +63,12 @@ func buildNode(c *collector, root *value) *Node {
 		Log:         NodeLog{Format: get[string](logs, "format"), Level: get[string](logs, "level")},
 		MemoryLimit: get[int64](root.child("limits"), "memory"),
 	}
+	if l := dns.child("rate_limit"); dns.set("rate_limit") {
+		n.DNS.RateLimit = &RateLimit{
+			PerSecond: get[int](l, "responses_per_second"), Slip: get[int](l, "slip"),
+			Exempt: list[netip.Prefix](l, "exempt"), LogOnly: get[bool](l, "log_only"),
+		}
+	}
 	n.Secrets = secrets(c, root)
 	if !dns.set("nsid") {
 		n.DNS.NSID = n.Name
@@ -98,6 +104,9 @@ func secrets(c *collector, root *value) Secrets {
 	})
 	return out
 }
+
+// longestUDP is the longest answer that dnsserver sends over UDP.
+const longestUDP = 1232
 
 // checkNode reports what one key alone cannot show.
 func checkNode(c *collector, root *value, n *Node) {
@@ -139,6 +148,9 @@ func checkNode(c *collector, root *value, n *Node) {
 	if n.Peer.Expect > 0 && !n.Voter {
 		e := peer.child("bootstrap").child("expect")
 		c.errorf(e.at, e.path, "must be on a voter, is on a nonvoter")
+	}
+	if size := root.child("dns").child("udp_size"); size.fine() && n.DNS.UDPSize > longestUDP {
+		c.warnf(size.at, size.path, "answers over UDP have %d bytes at most: longer ones do not cross every network (RFC 9715)", longestUDP)
 	}
 	if geo := root.child("dns").child("geoip"); geo.fine() && geo.set("reload") && n.DNS.GeoIP.Database == "" {
 		reload := geo.child("reload")

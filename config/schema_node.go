@@ -24,12 +24,13 @@ func nodeSchema() *schema {
 				key("ipv6", "IPv6 addresses.", listOf(addr6())),
 			)),
 			key("nsid", "What answers carry when asked; the name when not set, \"\": nothing.", str()),
-			key("udp_size", "Largest UDP answer in bytes.", integer(512, 4096).dflt("1232")),
-			key("rate_limit", "Response rate limiting.", object(
-				key("responses_per_second", "To one network.", integer(1, 1_000_000)),
-				key("slip", "Every how many-th is truncated instead of dropped.", integer(0, 100)),
+			key("udp_size", "Largest UDP answer in bytes; above 1232 it is 1232.", integer(512, 4096).dflt("1232")),
+			key("rate_limit", "Response rate limiting over UDP; none when not set.", object(
+				key("responses_per_second", "To one network (/24 or /56) of one kind of answer; ten times as many of all.", integer(1, 1_000_000).req()),
+				key("slip", "Every how many-th above it is truncated instead of dropped; 0: none.", integer(0, 100).dflt("2")),
 				key("exempt", "Networks it is not for.", listOf(prefix())),
-			).nothing()),
+				key("log_only", "Count what would be dropped, and answer it.", boolean().dflt("false")),
+			).opt()),
 			key("geoip", "Where clients are.", object(
 				key("database", "A file in MaxMind's format; none is shipped. Empty: places of clients are not known.", filePath()),
 				key("reload", "How often it is looked at; a broken file keeps the old one.", duration(time.Minute, 7*day).dflt("1h")),

@@ -16,12 +16,13 @@ func specSchema() *schema {
 		)),
 		key("zones", "The delegated zones.", mapOf(fqdn(), zone()).req().min(1)),
 		key("dns", "What all nodes answer alike.", object(
-			key("cookies", "DNS cookies.", object(
-				key("secret", "The secret all nodes share.", secretName()),
-				key("previous", "The secret before, during a rollover.", secretName()),
-			).unless()),
-			key("owner_records", "Publish _owner.SERVICE TXT with the ownership token.", boolean().unless("false")),
-		).nothing().unless()),
+			key("cookies", "DNS cookies (RFC 9018). Without a secret each node draws its own.", object(
+				key("secret", "The secret all nodes share: 16 octets, or 32 hexadecimal digits.", secretName()),
+				key("next", "The secret to come, during a rollover: its cookies are good already.", secretName()),
+				key("previous", "The secret before, during a rollover: its cookies are good still.", secretName()),
+			)),
+			key("owner_records", "Publish _owner.SERVICE TXT with the ownership token.", boolean().nothing().unless("false")),
+		)),
 		key("regions", "Where a region is, and which clients count as inside it.", mapOf(label(), object(
 			key("coordinates", "Latitude and longitude, north and east positive; without them nobody is near it.", coordinates()),
 			key("countries", "Countries whose clients are in it, by ISO 3166-1 alpha-2 code.", listOf(country())),
@@ -174,8 +175,8 @@ func zone() *schema {
 		)),
 		key("ns", "Name servers; auto: ns-NODE.ZONE, or dns.advertise.name, of each node that answers.", union(enum("auto"), listOf(fqdn()).min(1))),
 		key("ns_ttl", "TTL of NS and glue.", seconds(time.Second, longestTTL).dflt("1h")),
-		key("records", "Static records: owner, type, data in presentation format.", mapOf(ownerName(), mapOf(recordType(), listOf(str()).min(1)))),
-		key("zone_file", "A master file with static records.", filePath().nothing().unless("")),
+		key("records", "Static records: owner, type, and data or {ttl, data}.", mapOf(ownerName(), mapOf(recordType(), recordSet()))),
+		key("zone_file", "A master file beside the file that names it; the command line reads it, and sends its records.", filePath()),
 		key("updates", "Dynamic updates (RFC 2136).", object(
 			key("tsig", "TSIG keys by name.", mapOf(fqdn(), object(
 				key("algorithm", "MAC algorithm.", enum("hmac-sha256", "hmac-sha384", "hmac-sha512")),

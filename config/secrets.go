@@ -26,7 +26,8 @@ type SecretSource struct {
 }
 
 // SecretNames returns the names of the secrets that nodes need to do what the spec
-// says, sorted: HMAC keys of webhooks, CAs of checks, and keys of signed zones.
+// says, sorted: HMAC keys of webhooks, CAs of checks, keys of signed zones, and of
+// cookies.
 func SecretNames(sp *statestore.Spec) []string {
 	names := map[string]bool{}
 	add := func(name string) {
@@ -56,6 +57,11 @@ func SecretNames(sp *statestore.Spec) []string {
 				add(k.Previous)
 			}
 		}
+	}
+	if k := sp.DNS.Cookies; k != nil {
+		add(k.Secret)
+		add(k.Next)
+		add(k.Previous)
 	}
 	for _, c := range sp.Clusters {
 		ca(c.Check)

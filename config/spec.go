@@ -51,6 +51,7 @@ func (b *specBuilder) build() {
 	b.timing(b.defaults.child("check")) // reports what does not go together in the defaults themselves
 	b.ttl(b.defaults)
 	b.zones()
+	b.dns()
 	b.regions()
 	b.clusters()
 	b.checks()
@@ -188,6 +189,9 @@ func (b *specBuilder) zones() {
 		}
 		zone.DNSSEC = b.dnssec(z.child("dnssec"))
 		b.zoneRecords(name, zone, z.child("records"))
+		if f := z.child("zone_file"); f.fine() && f.text != "" {
+			b.errorf(f, "must be read beside the file that names it, with quorate plan -f or apply -f; what is sent to a node holds the records instead")
+		}
 		b.spec.Zones[name] = zone
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -60,8 +61,17 @@ type limiter struct {
 }
 
 // Limit bounds the answers from now on by another rule. What networks have had is
-// forgotten.
-func (s *Server) Limit(rule RateLimit) { s.limit.Store(newLimiter(rule)) }
+// forgotten, unless the rule is the same.
+func (s *Server) Limit(rule RateLimit) {
+	if old := s.limit.Load(); old != nil && old.rule.same(rule) {
+		return
+	}
+	s.limit.Store(newLimiter(rule))
+}
+
+func (r RateLimit) same(o RateLimit) bool {
+	return r.PerSecond == o.PerSecond && r.Slip == o.Slip && r.LogOnly == o.LogOnly && slices.Equal(r.Exempt, o.Exempt)
+}
 
 // clock is the time since the server was made, for the limiter.
 func (s *Server) clock() time.Duration { return time.Since(s.made) }

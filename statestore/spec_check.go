@@ -34,6 +34,7 @@ func checkSpec(sp *Spec) error {
 	}
 	var f findings
 	checkZones(&f, sp)
+	checkDNS(&f, sp.DNS)
 	checkRegions(&f, sp)
 	checkClusters(&f, sp)
 	checkServices(&f, sp)

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorate/quorate/config"
+	"github.com/quorate/quorate/dnsserver"
 	"github.com/quorate/quorate/statestore"
 )
 
@@ -40,7 +41,10 @@ func writeGeo(t *testing.T, path, country string, day int) {
 
 // A key that a running node neither takes over nor refuses would be ignored.
 func TestEveryKeyOfANodeFileIsTakenOverOrRefusedByName(t *testing.T) {
-	taken := []string{"node.DNS.GeoIP.Database", "node.DNS.GeoIP.Reload", "node.Log.Level"}
+	taken := []string{
+		"node.DNS.GeoIP.Database", "node.DNS.GeoIP.Reload", "node.Log.Level",
+		"node.DNS.RateLimit.PerSecond", "node.DNS.RateLimit.Slip", "node.DNS.RateLimit.Exempt", "node.DNS.RateLimit.Exempt[0]", "node.DNS.RateLimit.LogOnly",
+	}
 	without := []string{"node.Coordinates", "node.Secrets", "node.Unused"} // read by nobody, or when they are used
 	var was, full config.Node
 	fillNode(reflect.ValueOf(&was).Elem())
@@ -100,6 +104,7 @@ func TestAReloadTakesOverWhatARunningNodeCan(t *testing.T) {
 	level := &slog.LevelVar{}
 	n := &Node{
 		cfg: &config.Node{Name: "eu-1", Log: config.NodeLog{Level: "info"}}, log: slog.New(slog.DiscardHandler), places: newPlaces(slog.New(slog.DiscardHandler)),
+		view: newView(statestore.NewStore(), nil), dns: dnsserver.New(dnsserver.Config{}),
 		opts: Options{Source: source, Level: level, Reload: func() (*config.Node, string, error) { return new(now), source, fails }},
 	}
 	n.secrets.Store(&n.cfg.Secrets)

@@ -69,6 +69,7 @@ type Node struct {
 	started  time.Time
 	secrets  atomic.Pointer[config.Secrets] // where they are; a reload may say otherwise
 	places   *places
+	keys     *zoneKeys
 	files    *files
 
 	store  *statestore.Store // what Raft applies here
@@ -76,6 +77,8 @@ type Node struct {
 	view   *view // the newer of lkg's state and store's
 	tables *publisher
 	dns    *dnsserver.Server
+
+	cookies cookies
 
 	answers *plane                         // runs dns from Open on
 	opened  atomic.Pointer[consensus.Node] // raft, once it is open: answers run before
@@ -202,7 +205,8 @@ func (n *Node) openLKG() error {
 	n.contact = openContact(n.dir.join(contactFile), n.started)
 	n.store = statestore.NewStore()
 	n.view = newView(n.store, st)
-	n.tables = &publisher{log: n.log, floor: file, places: n.places, swapped: make(chan struct{}, 1), caught: make(chan struct{}, 1)}
+	n.keys = newZoneKeys(n.secret, n.log)
+	n.tables = &publisher{log: n.log, floor: file, places: n.places, keys: n.keys, swapped: make(chan struct{}, 1), caught: make(chan struct{}, 1)}
 	if file.FloorLost() {
 		n.log.Error("the epochs that this node has answered with are lost; stateful services are withheld until it has caught up with a quorum")
 	}
@@ -218,12 +222,16 @@ func (n *Node) openLKG() error {
 }
 
 func (n *Node) openDNS() error {
+	n.followCookies()
 	n.dns = dnsserver.New(dnsserver.Config{
 		Listen:     n.cfg.DNS.Listen,
 		Table:      n.tables.table.Load,
 		Age:        n.age,
 		NSID:       n.cfg.DNS.NSID,
 		UDPSize:    n.cfg.DNS.UDPSize,
+		Cookies:    n.cookies.keys.Load,
+		RateLimit:  rateLimit(n.cfg.DNS.RateLimit),
+		Keys:       n.keys.of,
 		Log:        n.log,
 		Registerer: n.registry,
 	})

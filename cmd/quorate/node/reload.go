@@ -145,6 +145,8 @@ func (f *files) run(ctx context.Context) error {
 func (f *files) follow() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.n.followCookies()
+	f.n.keys.follow(f.n.view.State().Spec)
 	for _, w := range f.watched {
 		if w.failed == nil && time.Since(w.looked) < w.every {
 			continue // one that does not read is waited for
@@ -231,6 +233,9 @@ func (f *files) rereadLocked() error {
 	f.n.secrets.Store(&cfg.Secrets)
 	f.cfg, f.status.source = cfg, source
 	f.followGeo(f.watched[0], cfg.DNS.GeoIP)
+	f.n.followCookies()
+	f.n.keys.follow(f.n.view.State().Spec)
+	f.n.dns.Limit(rateLimit(cfg.DNS.RateLimit))
 	return nil
 }
 
@@ -262,8 +267,16 @@ func (n *Node) secret(name string) ([]byte, error) {
 // checks that need one are unknown, and while it leads a receiver is not told.
 func (n *Node) missingSecrets() []string {
 	var missing []string
-	for _, name := range config.SecretNames(n.view.State().Spec) {
-		if _, err := n.secret(name); err != nil {
+	spec := n.view.State().Spec
+	for _, name := range config.SecretNames(spec) {
+		_, err := n.secret(name)
+		if k := spec.DNS.Cookies; err == nil && k != nil && (name == k.Secret || name == k.Next || name == k.Previous) {
+			_, err = n.cookieKey(name)
+		}
+		if err == nil && namesZoneKey(spec, name) {
+			_, err = n.keys.key(name)
+		}
+		if err != nil {
 			missing = append(missing, err.Error())
 		}
 	}
@@ -286,8 +299,8 @@ func needRestart(old, now *config.Node) []string {
 // setting is a key of node.yaml and what it comes to, in words.
 type setting struct{ key, value string }
 
-// fixed are the keys that are read at the start only: all but log.level, secrets and
-// dns.geoip, and those without behaviour.
+// fixed are the keys that are read at the start only: all but log.level, secrets,
+// dns.geoip and dns.rate_limit, and those without behaviour.
 func fixed(cfg *config.Node) []setting {
 	var out []setting
 	set := func(key string, value any) { out = append(out, setting{key, fmt.Sprintf("%+v", value)}) }
