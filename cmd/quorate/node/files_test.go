@@ -43,7 +43,7 @@ func writeGeo(t *testing.T, path, country string, day int) {
 func TestEveryKeyOfANodeFileIsTakenOverOrRefusedByName(t *testing.T) {
 	taken := []string{
 		"node.DNS.GeoIP.Database", "node.DNS.GeoIP.Reload", "node.Log.Level",
-		"node.DNS.RateLimit.PerSecond", "node.DNS.RateLimit.Slip", "node.DNS.RateLimit.Exempt", "node.DNS.RateLimit.Exempt[0]", "node.DNS.RateLimit.LogOnly",
+		"node.DNS.RateLimit", "node.DNS.RateLimit.PerSecond", "node.DNS.RateLimit.Slip", "node.DNS.RateLimit.Exempt", "node.DNS.RateLimit.Exempt[0]", "node.DNS.RateLimit.LogOnly",
 	}
 	without := []string{"node.Coordinates", "node.Secrets", "node.Unused"} // read by nobody, or when they are used
 	var was, full config.Node
