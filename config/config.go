@@ -9,6 +9,8 @@
 package config
 
 import (
+	"slices"
+
 	"github.com/quorate/quorate/statestore"
 )
 
@@ -33,24 +35,49 @@ type Result struct {
 
 	Unused   []Note // set keys without behaviour in this version: plan refuses them by name
 	Warnings []Note // what works but is probably not meant
+	Ignored  []Note // those of Warnings that say what of a zone_file is derived instead
 
 	records []recordPlace
 }
 
 // LoadSpec reads a spec from files and directories. Of a directory all *.yaml
 // files are read in order of name. Maps of several files merge deep; a scalar or
-// list set in two files is an error that names both. With an error the result is
-// nil, and the errors are sorted by position.
-func LoadSpec(paths []string) (*Result, []FieldError) {
+// list set in two files is an error that names both. A zone_file is read beside the
+// file that names it, by zones, and becomes records. With an error the result is nil,
+// and the errors are sorted by position.
+func LoadSpec(paths []string, zones ZoneReader) (*Result, []FieldError) {
 	sources, errs := readSources(paths, MaxSpecSize)
 	if len(errs) > 0 {
 		return nil, errs
 	}
-	return parseSpec(sources)
+	sources, found := readZoneFiles(sources, zones)
+	size := 0
+	for _, t := range sources {
+		if size += len(t.body); size > MaxSpecSize {
+			return nil, []FieldError{sizeError(t.name, size, MaxSpecSize)}
+		}
+	}
+	result, errs := parseSpec(sources)
+	if len(found.errs) > 0 || len(errs) > 0 {
+		known := found.errs
+		for _, e := range errs { // a file that could not be read is one error
+			if !slices.ContainsFunc(known, func(k FieldError) bool {
+				return k.File == e.File && k.Line == e.Line && k.Col == e.Col && k.Path == e.Path
+			}) {
+				found.errs = append(found.errs, e)
+			}
+		}
+		found.sorted()
+		return nil, found.errs
+	}
+	found.sorted()
+	result.Warnings = append(result.Warnings, found.warnings...)
+	result.Ignored = found.warnings
+	return result, nil
 }
 
 // ParseSpec reads a spec from memory: one document, or the joined form of
-// Result.Source. The name stands for the file in errors.
+// Result.Source. It opens no file, so a zone_file is an error. The name stands for the file in errors.
 func ParseSpec(name string, source []byte) (*Result, []FieldError) {
 	if len(source) > MaxSpecSize {
 		return nil, []FieldError{sizeError(name, len(source), MaxSpecSize)}

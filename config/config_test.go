@@ -21,7 +21,7 @@ import (
 func TestExampleSpecsPass(t *testing.T) {
 	for _, name := range []string{"spec.min", "spec.full"} {
 		t.Run(name, func(t *testing.T) {
-			r, errs := LoadSpec([]string{filepath.Join("testdata", name+".yaml")})
+			r, errs := LoadSpec([]string{filepath.Join("testdata", name+".yaml")}, nil)
 			require.Empty(t, Format(errs))
 			golden(t, filepath.Join("testdata", name+".json"), asJSON(t, r.Spec))
 			golden(t, filepath.Join("testdata", name+".notes"), FormatNotes(r.Unused)+"\nwarnings\n"+FormatNotes(r.Warnings))
@@ -163,7 +163,7 @@ func TestCandidatesAgreeWithTheStateMachine(t *testing.T) {
 
 func TestSpecSurvivesJSON(t *testing.T) {
 	for _, f := range []string{"testdata/spec.min.yaml", "testdata/spec.full.yaml"} {
-		r, errs := LoadSpec([]string{f})
+		r, errs := LoadSpec([]string{f}, nil)
 		require.Empty(t, errs)
 		b, err := json.Marshal(r.Spec)
 		require.NoError(t, err)
@@ -187,7 +187,7 @@ func TestDirectoriesMergeDeep(t *testing.T) {
 	write(t, dir, "30-web.yaml", "# the shop\nservices: { web: { policy: { type: weighted }, check: { http: {} } } }\n")
 	write(t, dir, ".hidden.yaml", "garbage")
 	write(t, dir, "README", "garbage")
-	r, errs := LoadSpec([]string{dir})
+	r, errs := LoadSpec([]string{dir}, nil)
 	require.Empty(t, Format(errs))
 	require.Len(t, r.Spec.Clusters["eu"].IPv4, 1)
 	require.Contains(t, r.Spec.Services, "web")
@@ -208,7 +208,7 @@ func TestOneScalarInTwoFilesNamesBoth(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a.yaml", "version: 1\nzones: { gslb.example.com: { ns_ttl: 1h } }\nclusters: { eu: { region: a, ipv4: [192.0.2.1] } }\nservices: {}\n")
 	write(t, dir, "b.yaml", "zones:\n  gslb.example.com:\n    ns_ttl: 2h\nclusters: { eu: { ipv4: [192.0.2.2] } }\n")
-	r, errs := LoadSpec([]string{dir})
+	r, errs := LoadSpec([]string{dir}, nil)
 	require.Nil(t, r)
 	a, b := filepath.Join(dir, "a.yaml"), filepath.Join(dir, "b.yaml")
 	require.Equal(t, []string{
@@ -227,12 +227,12 @@ func lines(errs []FieldError) []string {
 
 func TestUnreadableFiles(t *testing.T) {
 	dir := t.TempDir()
-	_, errs := LoadSpec([]string{filepath.Join(dir, "none.yaml"), dir})
+	_, errs := LoadSpec([]string{filepath.Join(dir, "none.yaml"), dir}, nil)
 	require.Equal(t, []string{
 		filepath.Join(dir, "none.yaml") + ": must be readable, is not: no such file or directory",
 		dir + ": must be readable, is not: no *.yaml in it",
 	}, lines(errs))
-	_, errs = LoadSpec(nil)
+	_, errs = LoadSpec(nil, nil)
 	require.Len(t, errs, 1)
 	n, errs, _ := LoadNode(filepath.Join(dir, "none.yaml"))
 	require.Nil(t, n)

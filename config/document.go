@@ -268,7 +268,7 @@ type expander struct {
 }
 
 func (x *expander) expand(y *yaml.Node, path string, depth int) *node {
-	at := place{x.text, y.Line, y.Column}
+	at := x.text.at(y.Line, y.Column)
 	if x.full {
 		return nil
 	}
@@ -311,7 +311,7 @@ func (x *expander) expand(y *yaml.Node, path string, depth int) *node {
 }
 
 func (x *expander) list(y *yaml.Node, path string, depth int) *node {
-	n := &node{shape: listShape, at: place{x.text, y.Line, y.Column}}
+	n := &node{shape: listShape, at: x.text.at(y.Line, y.Column)}
 	for i, item := range y.Content {
 		if child := x.expand(item, fmt.Sprintf("%s[%d]", path, i), depth+1); child != nil {
 			n.items = append(n.items, child)
@@ -321,10 +321,10 @@ func (x *expander) list(y *yaml.Node, path string, depth int) *node {
 }
 
 func (x *expander) mapping(y *yaml.Node, path string, depth int) *node {
-	n := &node{shape: mappingShape, at: place{x.text, y.Line, y.Column}}
+	n := &node{shape: mappingShape, at: x.text.at(y.Line, y.Column)}
 	seen := map[string]*entry{}
 	for i := 0; i+1 < len(y.Content); i += 2 {
-		keyAt := place{x.text, y.Content[i].Line, y.Content[i].Column}
+		keyAt := x.text.at(y.Content[i].Line, y.Content[i].Column)
 		key, fault := plainKey(y.Content[i])
 		if fault != "" {
 			x.c.errorf(keyAt, path, "%s", fault)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -38,12 +39,44 @@ func (r *Result) CheckRecords(parse func(zone, owner, rtype, data string) error)
 	return c.errs
 }
 
-// derived are types that quorate makes itself, and delegated those that cut a zone,
-// which it does not serve.
-var (
-	derived   = []string{"SOA", "RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "DNSKEY", "CDS", "CDNSKEY", "OPT", "TSIG", "TKEY", "ANY", "AXFR", "IXFR"}
-	delegated = []string{"NS", "DS", "DNAME"}
-)
+// At moves an error to the static records of a type at an owner: to their first one. It
+// reports false where the spec has none.
+func (r *Result) At(zone, owner, rtype string, e FieldError) (FieldError, bool) {
+	zone = strings.TrimSuffix(zone, ".") + "."
+	i := slices.IndexFunc(r.records, func(p recordPlace) bool { return p.zone == zone && p.owner == owner && p.rtype == rtype })
+	if i < 0 {
+		return e, false
+	}
+	at := r.records[i].at
+	e.File, e.Line, e.Col, e.Source = at.text.name, at.line, at.col, at.text.line(at.line)
+	e.Path = fmt.Sprintf("zones.%s.records.%s.%s", strings.TrimSuffix(zone, "."), owner, rtype)
+	return e, true
+}
+
+// derived are types that quorate makes itself, or that are no records.
+var derived = []string{"SOA", "RRSIG", "NSEC", "NSEC3", "NSEC3PARAM", "DNSKEY", "CDS", "CDNSKEY", "OPT", "TSIG", "TKEY", "ANY", "AXFR", "IXFR"}
+
+// longestStaticTTL is below the most that a TTL may be (RFC 2181 8).
+const longestStaticTTL = 24855 * day
+
+// recordSet is what stands at an owner and type: data, or a TTL and data.
+func recordSet() *schema {
+	data := func() *schema { return listOf(recordData()).min(1) }
+	return union(data(), object(
+		key("ttl", "Their TTL; 5m when not set.", seconds(0, longestStaticTTL)),
+		key("data", "Data in presentation format.", data().req()),
+	).opt())
+}
+
+// maxData bounds the text of one record: 65,535 octets of which each may be written as
+// an escape of four.
+const maxData = 256 << 10
+
+func recordData() *schema {
+	return scalar("string", "a string without line breaks", func(s string) (any, bool) {
+		return s, len(s) <= maxData && !strings.ContainsAny(s, "\n\r\x00")
+	})
+}
 
 func (b *specBuilder) zoneRecords(zoneName string, zone *statestore.Zone, v *value) {
 	if v == nil {
@@ -63,37 +96,50 @@ func (b *specBuilder) zoneRecords(zoneName string, zone *statestore.Zone, v *val
 			case t == "NS" && owner == "@":
 				b.keyErrorf(types, t, "must not be set here, is what zones.%s.ns is for", strings.TrimSuffix(zoneName, "."))
 				continue
-			case slices.Contains(delegated, t):
-				b.keyErrorf(types, t, "must be a type that can be set here, is %s: delegation below the zone is not served", t)
-				continue
 			case t == "CNAME" && owner == "@":
 				b.keyErrorf(types, t, "must not be at the apex, is next to SOA and NS there (RFC 1034, 3.6.2)")
 				continue
 			case t == "CNAME" && len(types.keys) > 1:
 				b.keyErrorf(types, t, "must be the only type of its owner, is one of %s (RFC 1034, 3.6.2)", joinNames(types.keys))
 				continue
-			case t == "CNAME" && len(rr.items) > 1:
-				b.errorf(rr, "must be one name, is %d", len(rr.items))
+			}
+			data := rr
+			if rr.s.kind == objectKind {
+				data = rr.child("data")
+			}
+			if !data.fine() {
 				continue
 			}
-			b.once(rr)
-			for _, item := range rr.items {
-				data, ok := item.v.(string)
+			if t == "CNAME" && len(data.items) > 1 {
+				b.errorf(data, "must be one name, is %d", len(data.items))
+				continue
+			}
+			b.once(data)
+			for _, item := range data.items {
+				text, ok := item.v.(string)
 				if !ok || !item.fine() {
 					continue
 				}
-				b.record(t, data, item)
-				b.records = append(b.records, recordPlace{zoneName, owner, t, data, item.at, item.path})
-				if zone.Records == nil {
-					zone.Records = map[string]map[string][]string{}
-				}
-				if zone.Records[owner] == nil {
-					zone.Records[owner] = map[string][]string{}
-				}
-				zone.Records[owner][t] = append(zone.Records[owner][t], data)
+				b.record(t, text, item)
+				b.records = append(b.records, recordPlace{zoneName, owner, t, text, item.at, item.path})
+				putIn(&zone.Records, owner, t, append(zone.Records[owner][t], text))
+			}
+			if rr.set("ttl") {
+				putIn(&zone.TTLs, owner, t, uint32(get[statestore.Duration](rr, "ttl").D().Seconds()))
 			}
 		}
 	}
+}
+
+// putIn sets an entry of a map of maps.
+func putIn[V any](m *map[string]map[string]V, a, b string, v V) {
+	if *m == nil {
+		*m = map[string]map[string]V{}
+	}
+	if (*m)[a] == nil {
+		(*m)[a] = map[string]V{}
+	}
+	(*m)[a][b] = v
 }
 
 // record checks the data that needs no DNS library.

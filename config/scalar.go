@@ -92,12 +92,16 @@ func serviceName() *schema {
 	})
 }
 
-// ownerName is the owner of static records.
+// ownerName is the owner of static records. It may have any octet, with escapes; what is
+// a name the DNS library knows.
 func ownerName() *schema {
 	return scalar("owner", "a name relative to the zone, @ for its apex, or a wildcard", func(s string) (any, bool) {
 		n := strings.ToLower(s)
-		rest := strings.TrimPrefix(n, "*.")
-		return n, n == "@" || n == "*" || isDomain(rest)
+		ok := n != "" && len(n) <= 4*253 && n[0] != '.' && !strings.Contains(n, "..") && (n[len(n)-1] != '.' || strings.HasSuffix(n, `\.`))
+		for _, c := range []byte(n) {
+			ok = ok && c > ' ' && c < 0x7f && c != '"' && c != '(' && c != ')' && c != ';' && (c != '@' || n == "@" || strings.Contains(n, `\@`))
+		}
+		return n, ok
 	})
 }
 
@@ -107,7 +111,7 @@ func recordType() *schema {
 			return nil, false
 		}
 		for _, c := range []byte(s) {
-			if (c < 'A' || c > 'Z') && (c < '0' || c > '9') {
+			if (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' {
 				return nil, false
 			}
 		}

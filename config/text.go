@@ -19,6 +19,17 @@ type text struct {
 	name  string
 	body  string
 	lines []string
+
+	origin *text // what it was made from, which is where its places are; nil: itself
+	from   []int // line of origin, by line
+}
+
+// at is the place of a position in the body.
+func (t *text) at(line, col int) place {
+	if t.origin == nil || line < 1 || line > len(t.from) {
+		return place{t, line, col}
+	}
+	return place{t.origin, t.from[line-1], 1}
 }
 
 func newText(name, body string) *text {

@@ -140,12 +140,13 @@ func readSpec(paths []string, stderr io.Writer) (*config.Result, error) {
 		fmt.Fprint(stderr, config.Format(errs))
 		return nil, codeError{client.ExitUsage, fmt.Errorf("the spec has %s; nothing was sent", count(len(errs), "error"))}
 	}
+	fmt.Fprint(stderr, config.FormatNotes(result.Ignored))
 	return result, nil
 }
 
 // loadSpec reads a spec and says what of it could not be served, as the server does.
 func loadSpec(paths []string) (*config.Result, []config.FieldError) {
-	result, errs := config.LoadSpec(paths)
+	result, errs := config.LoadSpec(paths, node.ReadZone)
 	if len(errs) == 0 {
 		errs = node.CheckSpec(strings.Join(paths, ", "), result)
 	}

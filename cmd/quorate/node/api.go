@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/quorate/quorate/api"
 	"github.com/quorate/quorate/api/apitype"
 	"github.com/quorate/quorate/config"
 	"github.com/quorate/quorate/consensus"
-	"github.com/quorate/quorate/routing"
-	"github.com/quorate/quorate/routing/records"
 	"github.com/quorate/quorate/statestore"
 )
 
@@ -34,6 +31,7 @@ func (n *Node) apiConfig() api.Config {
 		Quorum:         n.quorum,
 		Table:          n.tables.table.Load,
 		Decode:         decodeSpec,
+		Traffic:        n.traffic,
 		Call:           n.raft.Call,
 		Probe:          n.probeNow,
 		Backlog:        n.probeBacklog,
@@ -116,25 +114,4 @@ func decodeSpec(name string, source []byte) api.Decoded {
 		d.Warnings = append(d.Warnings, w.String())
 	}
 	return d
-}
-
-// CheckSpec says what of a spec that config accepts cannot be served.
-func CheckSpec(name string, r *config.Result) []config.FieldError {
-	if errs := r.CheckRecords(ParseRecord); len(errs) > 0 {
-		return errs
-	}
-	// What spans records and services has no position: aliases that never end,
-	// residency that contradicts itself.
-	var errs []config.FieldError
-	if err := routing.CheckSpec(r.Spec); err != nil {
-		for line := range strings.SplitSeq(err.Error(), "\n") {
-			errs = append(errs, config.FieldError{File: name, Msg: line})
-		}
-	}
-	return errs
-}
-
-// ParseRecord says what is wrong with one static record, or nil.
-func ParseRecord(zone, owner, rtype, data string) error {
-	return records.Check(zone, owner, rtype, data)
 }
