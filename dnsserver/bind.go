@@ -32,9 +32,18 @@ var errNoFamily = errors.New("address family not supported")
 // both free.
 const freePortTries = 16
 
+// stop ends reading and accepting.
+func (b *binding) stop() {
+	for _, p := range b.udp {
+		p.stop()
+	}
+	_ = b.tcp.Close()
+}
+
+// close gives everything back, once nobody uses it.
 func (b *binding) close() {
 	for _, p := range b.udp {
-		_ = p.close() // closing twice is all that can fail
+		p.close()
 	}
 	if b.tcp != nil {
 		_ = b.tcp.Close()
@@ -100,7 +109,7 @@ func bindOnce(a address, readers int) (*binding, error) {
 	}
 	_ = alone.Close() // it only proved that nobody else has the port
 	for range readers {
-		p, err := openPackets("udp"+family, b.addr)
+		p, err := openPackets(b.addr)
 		if err != nil {
 			b.close()
 			return nil, listenError("udp", b.addr, err)

@@ -23,8 +23,8 @@ type Config struct {
 	// wildcards, port 0 for a free one. Empty: this node answers nobody.
 	Listen []string
 
-	// Table returns the table to answer from: one atomic load. While it returns
-	// nil, queries are refused.
+	// Table returns the table to answer from until one is published: one atomic load.
+	// While it returns nil, queries are refused.
 	Table func() *routing.Table
 
 	// Age returns how long this node has not heard a leader that holds its lease.
@@ -46,7 +46,7 @@ type Config struct {
 	Signing dnssec.Limits // of what signatures cost; zero: the defaults
 
 	UDPSize         int // longest answer over UDP; 0: 1232 (RFC 9715)
-	Readers         int // UDP readers an address; 0: GOMAXPROCS
+	Readers         int // UDP readers an address; 0: GOMAXPROCS less one, which is left for everything else
 	MaxTCP          int // open TCP connections in all; 0: 1024
 	MaxTCPPerPrefix int // open TCP connections from one /24 or /56; 0: 128
 

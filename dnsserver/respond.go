@@ -46,10 +46,7 @@ func (s *Server) respondSafely(req request, query []byte) (reply []byte) {
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			s.metrics.panics.Inc()
-			if now := time.Now().UnixNano(); now-s.panicLogged.Swap(now) > int64(panicLogEvery) {
-				s.log.Error("answering a query panicked", keyPanic, fmt.Sprint(r), keyStack, string(debug.Stack()))
-			}
+			s.panicked(r)
 			reply = bare(query, dns.RcodeServerFailure)
 		}
 	}()
@@ -61,6 +58,14 @@ func (s *Server) respondSafely(req request, query []byte) (reply []byte) {
 		req.shard.timed(req.sample, req.proto, start)
 	}
 	return reply
+}
+
+// panicked counts a panic, and logs it now and then.
+func (s *Server) panicked(r any) {
+	s.metrics.panics.Inc()
+	if now := time.Now().UnixNano(); now-s.panicLogged.Swap(now) > int64(panicLogEvery) {
+		s.log.Error("answering a query panicked", keyPanic, fmt.Sprint(r), keyStack, string(debug.Stack()))
+	}
 }
 
 // respond is the general path, one step a file: read the query (read.go), ask the

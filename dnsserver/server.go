@@ -27,8 +27,10 @@ type Server struct {
 	limit   atomic.Pointer[limiter] // nil: nothing is limited
 	cookies *CookieSecrets          // in use while the nodes share none
 
-	signer      *dnssec.Signer
-	signLogged  atomic.Int64 // when a signature that could not be made was logged last
+	signer     *dnssec.Signer
+	signLogged atomic.Int64 // when a signature that could not be made was logged last
+	published  publisher
+
 	panicLogged atomic.Int64 // when a panic was logged last, in Unix nanoseconds
 
 	mu    sync.Mutex // guards bound
@@ -50,7 +52,7 @@ func New(cfg Config) *Server {
 		cfg.UDPSize = udpSize
 	}
 	if cfg.Readers == 0 {
-		cfg.Readers = runtime.GOMAXPROCS(0)
+		cfg.Readers = max(1, runtime.GOMAXPROCS(0)-1)
 	}
 	if cfg.MaxTCP == 0 {
 		cfg.MaxTCP = maxTCP
@@ -58,7 +60,7 @@ func New(cfg Config) *Server {
 	if cfg.MaxTCPPerPrefix == 0 {
 		cfg.MaxTCPPerPrefix = maxTCPPerPrefix
 	}
-	s := &Server{cfg: cfg, signer: dnssec.NewSigner(cfg.Signing), log: cfg.Log, made: time.Now(), cookies: DrawCookieSecrets()}
+	s := &Server{published: publisher{due: make(chan struct{}, 1)}, cfg: cfg, signer: dnssec.NewSigner(cfg.Signing), log: cfg.Log, made: time.Now(), cookies: DrawCookieSecrets()}
 	s.Limit(cfg.RateLimit)
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -128,12 +130,16 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 		wg.Go(func() { s.serveTCP(ctx, b.tcp) })
 	}
+	wg.Go(func() { s.keepPrepared(ctx) })
 	wg.Go(func() { s.traffic.run(ctx) })
 	<-ctx.Done()
 	for _, b := range bound {
-		b.close()
+		b.stop()
 	}
 	s.conns.closeAll()
 	wg.Wait()
+	for _, b := range bound {
+		b.close()
+	}
 	return nil
 }

@@ -102,12 +102,12 @@ func (p *pool) choose(pl *plan, q *Query) (int, bool) {
 }
 
 // Prepare returns what a name is answered with for a type. It reports false for what
-// is not prepared: referrals to other zones.
+// is not prepared: referrals to other zones, and names that a DNAME makes too long.
 func (t *Table) Prepare(name string, typ uint16) (Prepared, bool) {
 	// Whoever asks, the way to the name's own data is the same, so that any query finds it.
 	a, tr := Select(t, Query{Name: name, Type: typ})
 	switch {
-	case a.Kind == Delegation || a.Zone == nil:
+	case a.Kind == Delegation || a.Kind == NameTooLong || a.Zone == nil:
 		return Prepared{}, false
 	case tr.service == nil:
 		return Prepared{Answers: []Answer{a}, Service: noService}, true
@@ -151,7 +151,7 @@ func (t *Table) Names() iter.Seq[string] {
 // types are answered alike. Those of an alias are its target's.
 func (t *Table) Answered(name string) []uint16 {
 	n, _, _ := t.layout.find(name)
-	types := []uint16{TypeANY}
+	types := []uint16{TypeANY, TypeDS} // DS may be another zone's to answer
 	for range maxChain + 1 {
 		if n == nil {
 			break

@@ -1,0 +1,265 @@
+package wire
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/quorate/quorate/routing"
+)
+
+const (
+	blockBits = 7
+	blockSize = 1 << blockBits
+)
+
+// names is what tables with the same names share.
+type names struct {
+	index    *index
+	list     []string        // by number
+	services map[int][]int32 // names whose answers change with a service
+	zones    []zone          // by number of the routing table's zones
+	refused  *Variant        // for names in no zone
+}
+
+// Build makes the table of a routing table from an earlier one, which may be nil, and
+// shares with it what did not change: with the same names, a service that changed costs
+// its own names.
+func Build(prev *Table, t *routing.Table, m Maker) *Table {
+	w := &Table{routing: t, serials: make([]uint32, len(t.Zones))}
+	for i, z := range t.Zones {
+		w.serials[i] = z.Serial
+	}
+	b := builder{table: t, maker: m}
+	if prev != nil && prev.routing.SameNames(t) {
+		w.names, w.blocks = prev.names, slices.Clone(prev.blocks)
+		b.names = w.names
+		for service := range t.ChangedServices(prev.routing) {
+			for _, number := range w.names.services[service] {
+				at := int(number) >> blockBits
+				if &w.blocks[at][0] == &prev.blocks[at][0] {
+					w.blocks[at] = slices.Clone(w.blocks[at])
+				}
+				w.blocks[at][number&(blockSize-1)] = b.entry(w.names.list[number])
+			}
+		}
+		return w
+	}
+	b.all(w)
+	return w
+}
+
+// builder makes the entries of one table.
+type builder struct {
+	table *routing.Table
+	maker Maker
+	names *names
+	uses  []int // services of the entry that is being made
+}
+
+// all makes every entry.
+func (b *builder) all(w *Table) {
+	list := slices.Collect(b.table.Names())
+	b.names = &names{index: makeIndex(len(list)), list: list, services: map[int][]int32{}}
+	b.names.refused = b.outside()
+	b.names.zones = make([]zone, len(b.table.Zones))
+	for i, z := range b.table.Zones {
+		octets, _, _ := spell(z.Name)
+		b.names.zones[i].octets = len(octets)
+		b.names.zones[i] = b.zone(i, z)
+	}
+	w.names = b.names
+	for number, name := range list {
+		if number&(blockSize-1) == 0 {
+			w.blocks = append(w.blocks, make([]*entry, 0, min(blockSize, len(list)-number)))
+		}
+		last := &w.blocks[len(w.blocks)-1]
+		*last = append(*last, b.entry(name))
+		for _, s := range b.uses {
+			if got := b.names.services[s]; len(got) == 0 || got[len(got)-1] != int32(number) {
+				b.names.services[s] = append(got, int32(number))
+			}
+		}
+		if octets, _, ok := spell(name); ok {
+			b.names.index.add(octets, number)
+		}
+	}
+}
+
+// spell returns a name in wire format, and in capitals as a question spells it: a
+// message made for that compresses owners to the question's name, which the client
+// spells, and never names in records, whose case is ours. It reports false for a name
+// that nobody can ask for by another spelling of the same octets, such as \097.
+func spell(name string) (octets []byte, question string, ok bool) {
+	octets = make([]byte, maxName+1)
+	n, err := dns.PackDomainName(name, octets, 0, nil, false)
+	if err != nil {
+		return nil, "", false
+	}
+	octets = octets[:n]
+	if back, _, err := dns.UnpackDomainName(octets, 0); err != nil || routing.Canonical(back) != name {
+		return nil, "", false
+	}
+	capitals := slices.Clone(octets)
+	for i, c := range capitals {
+		if 'a' <= c && c <= 'z' {
+			capitals[i] = c - ('a' - 'A')
+		}
+	}
+	question, _, err = dns.UnpackDomainName(capitals, 0)
+	return octets, question, err == nil
+}
+
+// entry makes what one name is answered with.
+func (b *builder) entry(name string) *entry {
+	e := &entry{}
+	b.uses = b.uses[:0]
+	octets, question, ok := spell(name)
+	if !ok {
+		return e
+	}
+	at := asked{name: name, question: question, octets: len(octets)}
+	types := b.table.Answered(name)
+	for _, typ := range types {
+		at.typ = typ
+		e.types = append(e.types, b.typed(at))
+	}
+	for at.typ = privateUse; slices.Contains(types, at.typ); at.typ++ {
+	}
+	e.other = b.typed(at)
+	if p, ok := b.table.Prepare(b.table.Unknown(name), routing.TypeA); ok {
+		if a := &p.Answers[0]; a.Kind == routing.NameError && len(a.Chain) == 0 {
+			e.below = b.names.zones[b.zoneNumber(a.Zone)].nameError
+		}
+	}
+	return e
+}
+
+// privateUse are types that stand for all that have no records (RFC 6895 3.1).
+const privateUse = 65280
+
+// asked is a question that answers are made for.
+type asked struct {
+	name     string
+	question string
+	octets   int
+	typ      uint16
+}
+
+// typed makes the answers of a name for one type.
+func (b *builder) typed(at asked) typed {
+	p, ok := b.table.Prepare(at.name, at.typ)
+	if !ok {
+		return typed{typ: at.typ}
+	}
+	if p.Service >= 0 {
+		b.uses = append(b.uses, p.Service)
+	}
+	out := typed{typ: at.typ, choice: p.Choice, variants: make([]*Variant, len(p.Answers))}
+	for i := range p.Answers {
+		out.variants[i] = b.variant(at, i, &p.Answers[i])
+	}
+	return out
+}
+
+// variant makes one answer, or takes the one that its zone has for all names. It
+// returns nil for one that depends on more than the question.
+func (b *builder) variant(at asked, number int, a *routing.Answer) *Variant {
+	if a.Zone == nil {
+		return nil
+	}
+	zone := b.zoneNumber(a.Zone)
+	if len(a.Chain) == 0 {
+		shared := &b.names.zones[zone]
+		switch {
+		case a.Kind == routing.NoData:
+			return shared.noData
+		case a.Kind == routing.NameError:
+			return shared.nameError
+		case at.typ == routing.TypeANY && a.Set == shared.anySet:
+			return shared.any
+		}
+	}
+	v := b.make(at, zone, a)
+	if v != nil {
+		v.form.moved = nil // only names of this length get it
+		v.name, v.typ, v.number = at.name, at.typ, number
+	}
+	return v
+}
+
+// make makes the message of an answer and takes it apart.
+func (b *builder) make(at asked, zone int, a *routing.Answer) *Variant {
+	msg, options := b.maker.Message(at.question, at.typ, *a)
+	if msg == nil {
+		return nil
+	}
+	f, err := formOf(msg, at.octets, zone)
+	if err != nil {
+		return nil
+	}
+	f.options = options
+	v := &Variant{Labels: b.maker.Labels(*a), Kind: a.Kind, Rcode: msg[3] & 0xf, Zone: zone, form: f}
+	if zone >= 0 {
+		v.suffix = b.names.zones[zone].octets
+	}
+	return v
+}
+
+// zone makes what a zone answers alike at all names, for the name of a wildcard in it.
+func (b *builder) zone(number int, z *routing.Zone) zone {
+	name := "*." + z.Name
+	octets, question, ok := spell(name)
+	if !ok {
+		return b.names.zones[number] // too long: the general path answers
+	}
+	at := asked{name: name, question: question, octets: len(octets), typ: privateUse}
+	out := zone{
+		octets: b.names.zones[number].octets, noData: b.make(at, number, &routing.Answer{Kind: routing.NoData, Zone: z, Owner: name}),
+		nameError: b.make(at, number, &routing.Answer{Kind: routing.NameError, Zone: z, Owner: name}),
+	}
+	if p, ok := b.table.Prepare(z.Name, routing.TypeANY); ok && p.Answers[0].Set != nil {
+		at.typ, out.anySet = routing.TypeANY, p.Answers[0].Set
+		out.any = b.make(at, number, &routing.Answer{Kind: routing.NoError, Zone: z, Owner: name, Set: out.anySet})
+	}
+	return out
+}
+
+// outside makes the answer for names in no zone.
+func (b *builder) outside() *Variant {
+	const name = "x."
+	return b.make(asked{name: name, question: strings.ToUpper(name), octets: len("\x01x\x00"), typ: privateUse}, -1, &routing.Answer{Kind: routing.Refused, Owner: name})
+}
+
+// zoneNumber is the number of a zone of the table.
+func (b *builder) zoneNumber(z *routing.Zone) int {
+	at, _ := slices.BinarySearchFunc(b.table.Zones, z.Name, func(z *routing.Zone, name string) int { return strings.Compare(z.Name, name) })
+	return at
+}
+
+// Source returns the question, spelled as for Maker.Message, and the answer that a
+// variant was made of; false for one that many names share, and for one of another
+// table.
+func (t *Table) Source(v *Variant) (question string, qtype uint16, a routing.Answer, ok bool) {
+	if v.name == "" {
+		return "", 0, a, false
+	}
+	_, question, _ = spell(v.name)
+	p, ok := t.routing.Prepare(v.name, v.typ)
+	if !ok || v.number >= len(p.Answers) {
+		return "", 0, a, false
+	}
+	return question, v.typ, p.Answers[v.number], true
+}
+
+// Sign keeps the message that answers a variant's question with signatures, for those
+// who ask with DO, while the time is before until and the zone's keys are those. It does
+// not keep one that says a serial: that is another one in the next table.
+func (v *Variant) Sign(msg []byte, until time.Time, keys any) {
+	if f, err := formOf(msg, v.form.name, v.Zone); err == nil && len(f.serials) == 0 && v.name != "" {
+		f.moved = nil
+		v.signed.Store(&signed{form: f, until: until, keys: keys})
+	}
+}

@@ -1,0 +1,141 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// form is a message apart from its question: the header from the flags on, and what
+// follows the question.
+type form struct {
+	head    [headerSize - 2]byte // RD clear
+	rest    []byte
+	options []byte   // of the OPT record, where there is one
+	serials []uint16 // where in rest a zone's serial is
+	zone    int      // whose
+
+	// An answer that many names share was made for a name of another length. moved is
+	// where in rest pointers are that lead behind the question's first label.
+	name  int
+	moved []uint16
+}
+
+var errForm = errors.New("the message has no form that can be copied")
+
+// formOf takes a message apart that answers a question with a name of that many
+// octets.
+func formOf(msg []byte, name, zone int) (form, error) {
+	end := headerSize + name + 4
+	if len(msg) < end || binary.BigEndian.Uint16(msg[4:]) != 1 {
+		return form{}, errForm
+	}
+	f := form{rest: msg[end:len(msg):len(msg)], name: name, zone: zone}
+	copy(f.head[:], msg[2:])
+	f.head[0] &^= 1
+	return f, f.scan(msg, end)
+}
+
+// scan finds serials and pointers.
+func (f *form) scan(msg []byte, end int) error {
+	at, err := end, error(nil)
+	for at < len(msg) {
+		if at, err = f.scanName(msg, at, end); err != nil {
+			return err
+		}
+		if len(msg) < at+10 {
+			return errForm
+		}
+		typ, length := binary.BigEndian.Uint16(msg[at:]), int(binary.BigEndian.Uint16(msg[at+8:]))
+		at += 10
+		next := at + length
+		if next > len(msg) {
+			return errForm
+		}
+		const soa, ns, cname = 6, 2, 5
+		names := 0 // that begin the record's data and may be compressed
+		switch typ {
+		case soa:
+			names = 2
+			f.serials = append(f.serials, uint16(next-20-end))
+		case ns, cname:
+			names = 1
+		}
+		for range names {
+			if at, err = f.scanName(msg, at, end); err != nil {
+				return err
+			}
+		}
+		at = next
+	}
+	return nil
+}
+
+// scanName passes a name, and notes a pointer at its end. One to the start of the
+// question's name stays; every other moves with the length of that name.
+func (f *form) scanName(msg []byte, at, end int) (int, error) {
+	for at < len(msg) {
+		switch n := int(msg[at]); {
+		case n == 0:
+			return at + 1, nil
+		case n < 64:
+			at += 1 + n
+		case n >= 0xc0 && at+1 < len(msg):
+			if to := binary.BigEndian.Uint16(msg[at:]) & 0x3fff; to != headerSize {
+				f.moved = append(f.moved, uint16(at-end))
+			}
+			return at + 2, nil
+		default:
+			return 0, errForm
+		}
+	}
+	return 0, errForm
+}
+
+// write makes the answer of the query in buf. The question stays where and as it is.
+func (f *form) write(buf []byte, p *question, serials []uint32) {
+	buf[2] = f.head[0] | buf[2]&1 // RD is given back
+	copy(buf[3:headerSize], f.head[1:])
+	rest := buf[p.end : p.end+len(f.rest)]
+	copy(rest, f.rest)
+	for _, at := range f.serials {
+		binary.BigEndian.PutUint32(rest[at:], serials[f.zone])
+	}
+	if by := p.nameEnd - headerSize - f.name; by != 0 {
+		for _, at := range f.moved {
+			binary.BigEndian.PutUint16(rest[at:], uint16(int(binary.BigEndian.Uint16(rest[at:]))+by))
+		}
+	}
+	if p.edns {
+		binary.BigEndian.PutUint16(buf[10:], binary.BigEndian.Uint16(f.head[8:])+1)
+		writeOPT(buf[p.end+len(f.rest):], p.do, f.options)
+	}
+}
+
+// writeOPT writes the OPT record of an answer (RFC 6891 6.1.3).
+func writeOPT(b []byte, do bool, options []byte) {
+	copy(b[optSize:], options)
+	b = b[:optSize]
+	b[0], b[1], b[2], b[3], b[4] = 0, 0, typeOPT, udpSize>>8, udpSize&0xff
+	b[5], b[6], b[7], b[8] = 0, 0, 0, 0
+	binary.BigEndian.PutUint16(b[9:], uint16(len(options)))
+	if do {
+		b[7] = 0x80
+	}
+}
+
+// Empty turns the answer in buf, of a query that was answered, into one without
+// records that tells the client to ask over TCP, and returns its size.
+func (s *Served) Empty(buf []byte) int {
+	end := headerSize + len(s.Name) + 4
+	buf[2] |= 0x02 // TC
+	clear(buf[6:headerSize])
+	if !s.EDNS {
+		return end
+	}
+	buf[11] = 1
+	writeOPT(buf[end:], s.DO, nil)
+	return end + optSize
+}
+
+// Zone is the name of the zone that answered, in the packet; nil: none did.
+func (s *Served) Zone() []byte { return s.Name[len(s.Name)-s.Variant.suffix:] }
