@@ -38,6 +38,12 @@ func (d denier) matching(owner, wild string, denied uint16) dnssec.Set {
 	return dnssec.Matching(owner, d.ttl, d.types(from, denied))
 }
 
+// nothing returns the NSEC set by which compact denial says that a name is not there
+// (RFC 9824 3.1).
+func (d denier) nothing(name string) dnssec.Set {
+	return dnssec.Matching(name, d.ttl, []uint16{dns.TypeNXNAME})
+}
+
 // chained returns the NSEC set at or before name in the zone's chain.
 func (d denier) chained(name string, denied uint16) dnssec.Set {
 	before, after := d.table.NeighboursIn(d.zone.Name, name)
@@ -78,9 +84,9 @@ func (b *signing) deny(z *dnssec.Zone) {
 		if !b.m.edns.co {
 			b.m.Rcode = dns.RcodeSuccess
 		}
-		b.prove(z, dnssec.Matching(a.Owner, d.ttl, []uint16{dns.TypeNXNAME}), dnssec.Made)
+		b.prove(z, d.nothing(a.Owner), dnssec.Made)
 	case z.Compact:
-		b.prove(z, d.matching(a.Owner, a.Wild, qtype), originOf(z, a.Wild))
+		b.prove(z, d.matching(a.Owner, a.Wild, qtype), b.m.originOf(z, a.Wild))
 	case a.Kind == routing.NameError:
 		// RFC 4035 3.1.3.2: neither the name nor a wildcard that would give it.
 		b.prove(z, d.chained(a.Owner, 0), dnssec.Own)

@@ -32,6 +32,7 @@ type message struct {
 	table   *routing.Table
 	answer  routing.Answer
 	rrsigs  []dns.RR  // what is asked for, where that is RRSIG
+	lie     bool      // NSEC or RRSIG is asked for at a name that compact denial says is there
 	until   time.Time // when the first signature is due to be replaced; zero: there is none
 }
 

@@ -76,27 +76,33 @@ func (m *message) made(s *Server, a *routing.Answer) {
 	switch {
 	case !keys && qtype != dns.TypeNSEC && qtype != dns.TypeRRSIG:
 		return
-	case !signed || a.Kind != routing.NoError && a.Kind != routing.NoData:
+	case !signed || a.Kind != routing.NoError && a.Kind != routing.NoData && a.Kind != routing.NameError:
 		return
-	case keys && a.Owner != z.Name:
+	case keys && (a.Owner != z.Name || a.Kind == routing.NameError):
 		return
 	case z.Err != nil:
 		m.zone = z.Name
 		m.unsigned(s, z.Err)
 		return
-	case !keys && !z.Compact && a.Kind == routing.NoData:
-		return // an empty non-terminal has no NSEC record
+	case !keys && !z.Compact && a.Kind != routing.NoError:
+		return // there is no NSEC record
 	}
 	set, ok := z.Apex(qtype)
-	if !ok {
-		set = m.denier(z, a.Zone).own(a.Owner, a.Wild)
+	switch d := m.denier(z, a.Zone); {
+	case ok:
+	case a.Kind == routing.NameError:
+		// RFC 9824 has the name be there with an NSEC record, which cannot deny itself.
+		m.lie = true
+		set = d.nothing(a.Owner)
+	default:
+		set = d.own(a.Owner, a.Wild)
 	}
 	a.Kind, a.Additional = routing.NoError, nil
 	if qtype != dns.TypeRRSIG {
 		a.Set = &routing.RRset{Type: set.Type, TTL: set.TTL, Rdata: set.Rdata}
 		return
 	}
-	sigs, err := s.signer.Sign(time.Now(), z, set, originOf(z, a.Wild))
+	sigs, err := s.signer.Sign(time.Now(), z, set, m.originOf(z, a.Wild))
 	if err != nil {
 		m.zone = z.Name
 		m.unsigned(s, err)
@@ -108,8 +114,8 @@ func (m *message) made(s *Server, a *routing.Answer) {
 
 // originOf says whose choice a name is that records of wild answer: with compact
 // denial each gets its own signature.
-func originOf(z *dnssec.Zone, wild string) dnssec.Origin {
-	if wild != "" && z.Compact {
+func (m *message) originOf(z *dnssec.Zone, wild string) dnssec.Origin {
+	if m.lie || wild != "" && z.Compact {
 		return dnssec.Made
 	}
 	return dnssec.Own
@@ -186,7 +192,7 @@ func (b *signing) rrset(zone *routing.Zone, owner, wild string, set *routing.RRs
 	if wild != "" && !z.Compact {
 		signed.Owner = wild // RFC 4035 5.3.2
 	}
-	return b.signatures(z, owner, signed, set.TTL, originOf(z, wild))
+	return b.signatures(z, owner, signed, set.TTL, b.m.originOf(z, wild))
 }
 
 func (b *signing) signatures(z *dnssec.Zone, owner string, set dnssec.Set, ttl uint32, origin dnssec.Origin) []dns.RR {
@@ -238,17 +244,14 @@ func (b *signing) authority() {
 	}
 }
 
-// additional signs the addresses of name servers that are ours: below a cut they are
-// glue, which is not (RFC 4035 2.2).
+// additional signs the addresses of the zone's own name servers. Beside a referral
+// they are glue, and that is not (RFC 4035 2.2).
 func (b *signing) additional() {
 	a := &b.m.answer
-	if len(b.m.Extra) == 0 {
+	if len(b.m.Extra) == 0 || a.Kind == routing.Delegation {
 		return
 	}
 	for _, g := range a.Additional {
-		if a.Kind == routing.Delegation && dns.IsSubDomain(a.Owner, g.Owner) {
-			continue
-		}
 		if types, _ := b.m.table.Types(g.Owner); slices.Contains(types, g.Set.Type) {
 			b.extra = append(b.extra, b.rrset(zoneOf(b.m.table, g.Owner), g.Owner, g.Wild, g.Set)...)
 		}

@@ -22,7 +22,7 @@ func (c *cli) operateCommands() []*cobra.Command {
 	return []*cobra.Command{
 		c.serverCommand(), c.reloadCommand(), c.initCommand(), c.joinCommand(), c.caCommand(),
 		c.backupCommand(), c.recoverCommand(), c.probeCommand(), c.queryCommand(),
-		c.simulateCommand(), c.replayCommand(), c.nodeCommand(),
+		c.simulateCommand(), c.replayCommand(), c.nodeCommand(), c.zoneCommand(),
 	}
 }
 

@@ -51,6 +51,10 @@ type Zone struct {
 	// Err is why nothing of the zone can be signed here; nil: all can.
 	Err error
 
+	// Lacks is what of the keys is not as it should be although it can be signed; nil:
+	// nothing.
+	Lacks error
+
 	policy  Policy
 	ksks    []signing
 	zsk     signing
@@ -68,6 +72,13 @@ type signing struct {
 // Unsignable returns a zone that cannot be signed because of err: it is answered
 // SERVFAIL where signatures are wanted, never without them.
 func Unsignable(name string, err error) *Zone { return &Zone{Name: name, Err: err} }
+
+// Lacking returns the zone as it is, with what it lacks.
+func (z *Zone) Lacking(err error) *Zone {
+	next := *z
+	next.Lacks = err
+	return &next
+}
 
 // NewZone returns the zone that a policy makes. The error says what of the keys does
 // not fit.

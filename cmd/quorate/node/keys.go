@@ -4,6 +4,7 @@ package node
 const (
 	keyAddr     = "addr"
 	keyAPI      = "api"
+	keyBehind   = "behind"
 	keyBuild    = "build"
 	keyCA       = "ca"
 	keyCutover  = "cutover"
@@ -23,4 +24,5 @@ const (
 	keyRole     = "role"
 	keyStack    = "stack"
 	keyVersion  = "version"
+	keyZone     = "zone"
 )

@@ -22,9 +22,11 @@ import (
 // the goroutine that publishes.
 type publisher struct {
 	table   atomic.Pointer[routing.Table]
-	swapped chan struct{} // holds one: another table is in; nil: nobody waits for that
-	floor   floor         // nil: no epoch is kept
-	places  *places       // nil: no place is known
+	swapped chan struct{}        // holds one: another table is in; nil: nobody waits for that
+	floor   floor                // nil: no epoch is kept
+	places  *places              // nil: no place is known
+	serve   func(*routing.Table) // has DNS answer from a table; nil: nothing is opened yet
+	keys    *zoneKeys            // of signed zones; nil: none are
 	log     *slog.Logger
 
 	// behind says that what this node hears may be long over; see behind.go. current
@@ -77,6 +79,10 @@ func (p *publisher) publish(st *statestore.State) error {
 		return nil
 	}
 	next, err := routing.Update(old, st, local)
+	p.keys.follow(st.Spec) // before the table: it wants them at once
+	if p.serve != nil {
+		p.serve(next) // before anybody reads, and acknowledges, that it is in
+	}
 	p.table.Store(next)
 	p.local = local
 	select {
