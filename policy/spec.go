@@ -29,6 +29,7 @@ func CheckSpec(st *statestore.State, spec *statestore.Spec) Findings {
 	f.removals(st, spec, f.floor(st, spec))
 	f.stateful(st, spec)
 	f.placement(st, spec)
+	f.signing(st, spec)
 	f.identity(st.Spec, spec)
 	if len(f.Blockers) == 0 {
 		f.refused(st, spec)

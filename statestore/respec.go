@@ -96,6 +96,7 @@ func (st *State) respec(prior *State, at entry) {
 	}
 	st.Losses = losses
 	st.forgetLatency()
+	st.resign(prior, at)
 	for _, name := range sortedKeys(st.Delivered) {
 		if st.Spec.Notify.Receivers[name] == nil {
 			st.Delivered = without(st.Delivered, name)

@@ -66,7 +66,7 @@ func checkZones(f *findings, sp *Spec) {
 		case !strings.HasSuffix(name, ".") || name != strings.ToLower(name):
 			f.add(path, "must be a lower-case name with a trailing dot")
 		default:
-			checkDNSSEC(f, path, sp.Zones[name].DNSSEC)
+			checkDNSSEC(f, path, sp.Zones[name])
 		}
 	}
 }

@@ -1,14 +1,29 @@
 package statestore
 
-import "time"
+import (
+	"slices"
+	"strings"
+	"time"
+)
 
 // shortestSignatures keeps the validity of signatures above what clocks are apart.
 const shortestSignatures = time.Hour
 
+// madeBySigning are the types that a signed zone has of its own.
+var madeBySigning = []string{"DNSKEY", "CDS", "CDNSKEY", "RRSIG", "NSEC", "NSEC3", "NSEC3PARAM"}
+
 // checkDNSSEC checks how a zone is signed.
-func checkDNSSEC(f *findings, path string, d *DNSSEC) {
+func checkDNSSEC(f *findings, path string, z *Zone) {
+	d := z.DNSSEC
 	if d == nil {
 		return
+	}
+	for _, owner := range sortedKeys(z.Records) {
+		for _, typ := range sortedKeys(z.Records[owner]) {
+			if slices.Contains(madeBySigning, strings.ToUpper(typ)) {
+				f.add(path+".records."+owner+"."+typ, "a signed zone makes its own; remove it")
+			}
+		}
 	}
 	path += ".dnssec"
 	switch d.Mode {

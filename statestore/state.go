@@ -57,6 +57,9 @@ type State struct {
 	// region and endpoint, as committed last: it moves only with changes that matter.
 	Latency map[string]map[netip.Addr]Duration `json:"latency,omitempty"`
 
+	// Signing is since when each signed zone is signed as it is, by zone.
+	Signing map[string]*ZoneSigning `json:"signing,omitempty"`
+
 	Events []Event `json:"events"` // newest last, bounded by Spec.Retention
 	Audit  Chain   `json:"audit"`
 

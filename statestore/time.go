@@ -55,6 +55,9 @@ func (st *State) Deadlines() bool {
 			return true
 		}
 	}
+	if st.signingDeadline() {
+		return true
+	}
 	for name, s := range st.Services {
 		if s.Override != nil && !s.Override.Until.IsZero() {
 			return true

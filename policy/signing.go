@@ -1,0 +1,128 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/statestore"
+)
+
+// Rules that a spec may break about signed zones.
+const (
+	RuleDNSSECLeave = "dnssec_leave" // signatures would end while the parent promises them
+	RuleDNSSECRoll  = "dnssec_roll"  // a step of a roll out of order, or too early
+)
+
+// roll is what a spec does to the keys of one role.
+type roll uint8
+
+const (
+	rollNothing  roll = iota
+	rollBegin         // a next key is published
+	rollWithdraw      // the next key is published no more; nothing was signed with it
+	rollSwitch        // the next key is the active one, the active one the previous
+	rollBack          // the previous key is the active one again, the active one stays published
+	rollEnd           // the previous key is published no more
+	rollJump          // anything else
+)
+
+// rollOf returns which step leads from one set of keys to the other.
+func rollOf(was, is statestore.Secret) roll {
+	switch {
+	case was == is:
+		return rollNothing
+	case was.Secret == is.Secret && was.Next == "" && was.Previous == "" && is.Next != "":
+		return rollBegin
+	case was.Secret == is.Secret && was.Next != "" && is.Next == "" && is.Previous == "":
+		return rollWithdraw
+	case was.Next != "" && is.Secret == was.Next && is.Previous == was.Secret:
+		return rollSwitch
+	case was.Previous != "" && is.Secret == was.Previous && (is.Previous == was.Secret || is.Next == was.Secret):
+		return rollBack
+	case was.Secret == is.Secret && was.Previous != "" && is.Next == "" && is.Previous == "":
+		return rollEnd
+	}
+	return rollJump
+}
+
+// signing checks that zones are signed, rolled and left in steps that resolvers and
+// the parent can follow (RFC 6781 4.1, RFC 8078 4).
+func (f *Findings) signing(st *statestore.State, spec *statestore.Spec) {
+	for _, name := range sortedKeys(st.Spec.Zones) {
+		was, is := st.Spec.Zones[name].DNSSEC, (*statestore.DNSSEC)(nil)
+		if z := spec.Zones[name]; z != nil {
+			is = z.DNSSEC
+		}
+		switch marks := st.Signing[name]; {
+		case was == nil || marks == nil:
+		case is == nil:
+			f.unsigns(st.Now, name, was, marks)
+		case was.Algorithm != is.Algorithm:
+			f.block(RuleDNSSECLeave, "zones.%s.dnssec.algorithm: %s cannot become %s while the zone is signed, since resolvers want signatures of each algorithm that the parent or the keys name; leave first (mode: leaving)",
+				dotless(name), was.Algorithm, is.Algorithm)
+		default:
+			f.rolls(st.Now, name, "ksk", was.KSK, is.KSK, marks.KSK.RollDue(was.KSK, true, was.DSTTL))
+			f.rolls(st.Now, name, "zsk", was.ZSK, is.ZSK, marks.ZSK.RollDue(was.ZSK, false, was.DSTTL))
+		}
+	}
+	for _, name := range sortedKeys(spec.Zones) {
+		is := spec.Zones[name].DNSSEC
+		if was := st.Spec.Zones[name]; is == nil || was != nil && was.DNSSEC != nil {
+			continue
+		}
+		f.warn("zones.%s.dnssec: resolvers validate once the parent has a DS record; when that may be is shown by: quorate zone dnssec status %s", dotless(name), dotless(name))
+	}
+}
+
+// unsigns checks that a zone stops to be signed only when nobody expects signatures.
+func (f *Findings) unsigns(now time.Time, name string, was *statestore.DNSSEC, marks *statestore.ZoneSigning) {
+	due := marks.Mode.LeaveDue(was)
+	switch {
+	case due.IsZero():
+		f.block(RuleDNSSECLeave, "zones.%s.dnssec.mode: on cannot become off: the parent promises signatures, and every validating resolver would refuse the zone; first mode: leaving", dotless(name))
+	case now.Before(due):
+		f.waive(RuleDNSSECLeave, "zones.%s.dnssec.mode: it is leaving since %s, and resolvers may hold the parent's DS until %s at least; wait until then and until the DS is gone at the parent (dig DS %s)",
+			dotless(name), stampOf(marks.Mode.Since), stampOf(due), name)
+	default:
+		f.waive(RuleDNSSECLeave, "zones.%s.dnssec.mode: only you can know that the parent has had no DS for its TTL (dig DS %s); if so, go on", dotless(name), name)
+	}
+}
+
+// rolls checks one step of the keys of a role.
+func (f *Findings) rolls(now time.Time, name, role string, was, is statestore.Secret, due time.Time) {
+	path := fmt.Sprintf("zones.%s.dnssec.%s", dotless(name), role)
+	step := rollOf(was, is)
+	switch {
+	case step == rollJump:
+		f.waive(RuleDNSSECRoll, "%s: %s cannot become %s in one step: resolvers must know a key before it counts, and forget it after; the next step is shown by: quorate zone dnssec status %s",
+			path, keysText(was), keysText(is), dotless(name))
+	case step != rollSwitch && step != rollEnd:
+	case now.Before(due):
+		f.waive(RuleDNSSECRoll, "%s: %s may become %s from %s on, when no resolver holds what was before", path, keysText(was), keysText(is), stampOf(due))
+	case step == rollSwitch && role == "ksk":
+		f.warn("%s: the parent's DS should name the key of %s from now on; the one before it may go once that is so for the DS's TTL", path, is.Secret)
+	case step == rollEnd && role == "ksk":
+		f.warn("%s: the parent's DS must name the key of %s, and have done so for its TTL; a DS of %s alone makes the zone bogus", path, is.Secret, was.Previous)
+	}
+}
+
+// waive blocks unless a person forces it.
+func (f *Findings) waive(rule, format string, args ...any) {
+	f.Blockers = append(f.Blockers, Blocker{Rule: rule, Reason: fmt.Sprintf(format, args...), Waivable: true})
+}
+
+// keysText writes the keys of a role as the spec does.
+func keysText(k statestore.Secret) string {
+	text := "{secret: " + k.Secret
+	if k.Next != "" {
+		text += ", next: " + k.Next
+	}
+	if k.Previous != "" {
+		text += ", previous: " + k.Previous
+	}
+	return text + "}"
+}
+
+// dotless is a zone as people write it in the spec.
+func dotless(zone string) string { return strings.TrimSuffix(zone, ".") }
