@@ -7,7 +7,7 @@ PKGS      := ./...
 # Pure packages and consensus also run under the race detector.
 RACE_PKGS := ./health/... ./statestore/... ./policy/... ./routing/... ./consensus/... ./controller/... ./probe/... ./dnsserver/...
 
-.PHONY: help demo build test race check fmt-check fix-fmt vet lint browser integration bench fuzz clean
+.PHONY: help demo build test race check fmt-check fix-fmt vet lint browser integration bench bench-dns fuzz clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -54,6 +54,11 @@ bench: build ## detection, cutover, start-up, idle cost, probing at scale, choos
 	$(GO) run ./bench/probes -rounds 1 || failed=1; \
 	$(GO) test -run '^$$' -bench . -benchtime 200ms ./health ./routing ./dnsserver || failed=1; \
 	exit $$failed
+
+# A whole run is written down; one of some rows, or with other rounds, is not.
+bench-dns: build ## DNS on one core beside other servers (root, Debian); GATE=1 fails below the gates
+	$(GO) run ./bench/dns -quorate ./bin/quorate $(if $(ROWS)$(ROUNDS),,-out docs/measured) \
+		$(if $(GATE),-gate) $(if $(ROWS),-rows $(ROWS)) $(if $(ROUNDS),-rounds $(ROUNDS))
 
 fuzz: ## each fuzz target for FUZZTIME
 	@for t in $$(git grep -hoE '^func (Fuzz[A-Za-z0-9_]+)' -- '*_test.go' | awk '{print $$2}'); do \

@@ -47,6 +47,7 @@ var arrows = map[string][]string{
 	"api/client":              {"api/apitype"},
 	"api/console":             {"api/apitype"},
 	"config":                  {"statestore", "health"},
+	"bench/dns":               {"dnsserver/client"},
 	"bench/demo":              {"api/apitype", "api/client", "cmd/quorate/dev", "config", "dnsserver/client"},
 	"bench/probes":            {"health", "probe"},
 }

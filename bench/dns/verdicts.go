@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// flappers services have an endpoint each that turns ten times a second.
+	flappers = 20
+	// settling is waited after the endpoints have begun or ceased to change.
+	settling = 700 * time.Millisecond
+	// verdictsRow is its title in the table.
+	verdictsRow = "UDP, while 200 verdicts a second change"
+)
+
+func flapperName(i int) string { return fmt.Sprintf("f%04d", i) }
+
+// flapperServices are probed ten times a second, and one result turns the verdict.
+func (b *bench) flapperServices() string {
+	var text strings.Builder
+	for i := range flappers {
+		fmt.Fprintf(&text, "  %[1]s: { clusters: { only: [c0, c1] }, policy: { type: weighted }, quorum: { stale_after: 10s },"+
+			" check: { interval: 100ms, timeout: 100ms, fall: 1, rise: 1, recheck: 100ms, http: { port: %[2]d, path: %[3]s%[1]s, reuse: true } } }\n",
+			flapperName(i), b.ends.port, flapPath)
+	}
+	return text.String()
+}
+
+// verdictsLineup is one node in two conditions. Probes are as many in both.
+func verdictsLineup(ctx context.Context, b *bench) (*lineup, error) {
+	return newLineup(func(l *lineup) error {
+		name := func(i int) string {
+			if i < flappers {
+				return flapperName(i)
+			}
+			return serviceName(i)
+		}
+		questions, err := b.questions(weightedZone, name, nil)
+		if err != nil {
+			return err
+		}
+		metrics, err := b.freePort()
+		if err != nil {
+			return err
+		}
+		s, err := b.startQuorate(ctx, installation{
+			name: "quorate quiet", spec: b.serviceSpec(nameCount, clusterCount, weights(), "safety: { max_automatic_changes: { causes: 1000 } }\n", b.flapperServices()),
+			asks: weightedAsks(), api: fmt.Sprintf(", metrics: { listen: \"127.0.0.1:%d\" }", metrics),
+		})
+		if err != nil {
+			return err
+		}
+		l.add(s, closedLoop(questions))
+		l.refer("quorate quiet")
+		w := &verdictWatch{bench: b, metrics: metrics}
+		l.targets = append(l.targets, &target{name: "quorate, verdicts changing", srv: s, load: closedLoop(questions), before: w.begin, after: w.end})
+		l.note = w.note
+		return pause(ctx, settling)
+	})
+}
+
+// verdictWatch switches the endpoints and counts what comes of it.
+type verdictWatch struct {
+	bench   *bench
+	metrics int // port
+
+	turned  int     // changes shown, when it began
+	index   float64 // log index, likewise
+	began   time.Time
+	changes []float64 // changes shown a second, in each burst
+	entries []float64 // entries of the log a second
+}
+
+func (w *verdictWatch) begin(ctx context.Context) error {
+	w.bench.ends.flapping.Store(true)
+	if err := pause(ctx, settling); err != nil {
+		return err
+	}
+	var err error
+	w.index, err = w.applied(ctx)
+	w.began, w.turned = time.Now(), w.bench.ends.turned()
+	return err
+}
+
+func (w *verdictWatch) end(ctx context.Context) error {
+	w.changes = append(w.changes, float64(w.bench.ends.turned()-w.turned)/time.Since(w.began).Seconds())
+	index, err := w.applied(ctx) // which may take a while
+	if err != nil {
+		return err
+	}
+	w.entries = append(w.entries, (index-w.index)/time.Since(w.began).Seconds())
+	w.bench.ends.flapping.Store(false)
+	return pause(ctx, settling)
+}
+
+// applied is the index of the log that the node has applied.
+func (w *verdictWatch) applied(ctx context.Context) (float64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/metrics", w.metrics), nil)
+	if err != nil {
+		return 0, err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = res.Body.Close() }() // it is read to its end
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		return 0, err
+	}
+	_, rest, found := strings.Cut(string(text), "\nquorate_raft_applied_index ")
+	if !found {
+		return 0, fmt.Errorf("the node's metrics have no quorate_raft_applied_index")
+	}
+	line, _, _ := strings.Cut(rest, "\n")
+	return strconv.ParseFloat(line, 64)
+}
+
+// note says how much really changed.
+func (w *verdictWatch) note() string {
+	return fmt.Sprintf("While verdicts changed, probes were shown %.0f changes a second, and %.0f log entries a second were committed (medians). The log's disk, the probes and the table's compiling share the server's core.",
+		spreadOf(w.changes).median, spreadOf(w.entries).median)
+}
+
+func judgeVerdicts(r *results, rep *report) {
+	rep.ratio(verdictsRow, "quiet", r.against("quorate, verdicts changing", qps), 0.9, 0.97)
+}
