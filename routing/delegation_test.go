@@ -49,7 +49,7 @@ func TestDelegations(t *testing.T) {
 		{"the DNAME itself", "old.gslb.test.", "DNAME", "NOERROR DNAME new.gslb.test."},
 		{"below a DNAME", "host.old.gslb.test.", "A", "NOERROR DNAME new.gslb.test. CNAME host.new.gslb.test. A 192.0.2.80"},
 		{"below a DNAME by a wildcard", "a.b.old.gslb.test.", "TXT", `NOERROR DNAME new.gslb.test. CNAME a.b.new.gslb.test. TXT "wild" by *.new.gslb.test.`},
-		{"the alias made by a DNAME", "host.old.gslb.test.", "CNAME", "NODATA DNAME new.gslb.test. CNAME host.new.gslb.test."},
+		{"the alias made by a DNAME", "host.old.gslb.test.", "CNAME", "NOERROR DNAME new.gslb.test. CNAME host.new.gslb.test."},
 		{"an alias to below a DNAME", "to-old.gslb.test.", "A", "NOERROR CNAME host.old.gslb.test. DNAME new.gslb.test. CNAME host.new.gslb.test. A 192.0.2.80"},
 		{"a type nobody knows", "x.gslb.test.", "TYPE65534", "NOERROR TYPE65534 \\# 4 01020304"},
 	}

@@ -52,6 +52,10 @@ func (tr *Trace) run() {
 			if name = tr.renamed(n); name == "" {
 				return
 			}
+			if q.Type == TypeCNAME { // the alias made is the answer, and not followed
+				a.Owner, a.Wild = name, ""
+				return
+			}
 		case n.target == "" || q.Type == TypeCNAME || q.Type == TypeANY:
 			if wild {
 				a.Wild = n.name
