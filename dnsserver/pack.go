@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/miekg/dns"
+
+	"github.com/quorate/quorate/routing"
 )
 
 // pack writes the message within its limit. Additional records go first, silently;
@@ -25,7 +27,9 @@ func (s *Server) pack(m *message) []byte {
 			return wire
 		case len(extra) > 0:
 			extra = dropLastSet(extra)
-			continue
+			if m.answer.Kind != routing.Delegation { // glue is not optional (RFC 9471 3.1)
+				continue
+			}
 		case len(m.Ns) > 0:
 			m.Ns = dropLastSet(m.Ns)
 		case len(m.Answer) > 0:
