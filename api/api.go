@@ -132,6 +132,9 @@ type Config struct {
 	// why. Nil: none.
 	MissingSecrets func() []string
 
+	// Traffic is what clients asked this node's DNS for lately. Nil: not told.
+	Traffic func() Traffic
+
 	// Call sends a small request to a node, which hands it to its Server.Peer.
 	// Nil: explain and probe are of this node only.
 	Call func(ctx context.Context, node, method string, body []byte) ([]byte, error)

@@ -136,6 +136,7 @@ func (s *Server) previewCutover(ctx context.Context, c *call, cmd statestore.Com
 		return nil, s.internal("preview a cutover", errors.New("nothing is open after a proposal"))
 	}
 	view := cutoverView(next, s.now(next), co)
+	view.Reach.Traffic = s.traffic(ctx).view(s.cfg.Table(), co.Service)
 	view.ID, view.DryRun, view.Steps, view.Next = "", true, []apitype.CutoverStep{}, []string{}
 	view.Text = fmt.Sprintf("would propose to move %s %s -> %s (%s)", co.Service, co.Source, co.Destination, co.Kind)
 	return &created[apitype.Cutover]{http.StatusOK, envelope(c, "cutover", view).Body}, nil

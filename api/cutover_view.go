@@ -24,7 +24,8 @@ func cutoversNewestFirst(st *statestore.State) []*statestore.Cutover {
 	return out
 }
 
-// cutoverView returns a cutover as people see it, with what only the leader knows.
+// cutoverView returns a cutover as people see it, with what is in no state: what only
+// the leader knows, and who asked for the service lately.
 func (s *Server) cutoverView(ctx context.Context, c *call, co *statestore.Cutover) apitype.Cutover {
 	out := cutoverView(c.st, s.now(c.st), co)
 	if co.Phase == statestore.Fencing {
@@ -32,6 +33,9 @@ func (s *Server) cutoverView(ctx context.Context, c *call, co *statestore.Cutove
 			out.Waiting = orEmpty(c.st.Waiting(co, acks))
 			out.Next = nextCommands(out)
 		}
+	}
+	if co.Phase.Open() {
+		out.Reach.Traffic = s.traffic(ctx).view(s.cfg.Table(), co.Service)
 	}
 	return out
 }

@@ -27,10 +27,11 @@ type explainInput struct {
 }
 
 // question is a request between nodes: to explain a name, who has acknowledged the
-// cutover named, or to run checks.
+// cutover named, to run checks, or what clients asked for.
 type question struct {
 	Acknowledged string                `json:"acknowledged,omitempty"`
 	Probe        *apitype.ProbeRequest `json:"probe,omitempty"`
+	Traffic      bool                  `json:"traffic,omitempty"`
 
 	Name   string `json:"name"`
 	Type   string `json:"type"`
@@ -144,6 +145,8 @@ func (s *Server) Peer(ctx context.Context, _ string, body []byte) ([]byte, error
 		return s.acknowledgedForPeer(q.Acknowledged)
 	case q.Probe != nil:
 		return s.probeForPeer(ctx, *q.Probe)
+	case q.Traffic:
+		return s.trafficForPeer()
 	}
 	ex, err := s.answer(q)
 	if err != nil {

@@ -39,20 +39,20 @@ func planID(base uint64, source string) string {
 
 // plan is what applying a spec would change, with a sample of the clients that it
 // reaches.
-func (s *Server) plan(c *call, written *statestore.Spec, source string, warnings []string) apitype.Plan {
+func (s *Server) plan(ctx context.Context, c *call, written *statestore.Spec, source string, warnings []string) apitype.Plan {
 	spec := written.WithAddresses(c.st.Spec)
 	p, _ := makePlan(c.st, spec, source, warnings)
 	p.Warnings = append(p.Warnings, empowerWarning(c, spec)...)
-	p.Clients = s.planReach(c.st, spec)
+	p.Clients = s.planReach(ctx, c.st, spec)
 	return p
 }
 
-// planReach compares the answers of a sample of clients under the present spec and
-// under another one.
-func (s *Server) planReach(st *statestore.State, spec *statestore.Spec) apitype.ClientReach {
+// planReach compares the answers of a sample of clients, and of those who asked lately,
+// under the present spec and under another one.
+func (s *Server) planReach(ctx context.Context, st *statestore.State, spec *statestore.Spec) apitype.ClientReach {
 	before := s.tableOf(s.cfg.Table(), st)
 	after := s.tableOf(before, policy.SupposeSpec(st, spec))
-	return reach(before, after, func(string) bool { return true })
+	return reach(before, after, s.traffic(ctx), func(string) bool { return true })
 }
 
 // makePlan judges a spec, with the addresses that its hostnames stand for, against
@@ -92,7 +92,7 @@ func (s *Server) createPlan(ctx context.Context, in *planInput) (*output[apitype
 	if prob != nil {
 		return nil, prob
 	}
-	p := s.plan(c, spec, in.Body.Source, warnings)
+	p := s.plan(ctx, c, spec, in.Body.Source, warnings)
 	s.plans.put(keptPlan{plan: p, source: in.Body.Source, name: in.Body.Name})
 	return envelope(c, "plan", p), nil
 }

@@ -61,7 +61,7 @@ func TestAPlanOfManyServicesListsAFewMoves(t *testing.T) {
 	spec := wideSpec(30)
 	delete(spec.Clusters, "c9")
 	spec.Regions["region-0"].Coordinates.Latitude = 80
-	p := r.server.plan(&call{st: r.store.State()}, spec, "x", nil)
+	p := r.server.plan(t.Context(), &call{st: r.store.State()}, spec, "x", nil)
 	require.Equal(t, 15, p.Clients.Sampled, "five regions and ten networks")
 	require.NotEmpty(t, p.Clients.Services)
 	for _, s := range p.Clients.Services {
@@ -78,7 +78,7 @@ func BenchmarkPlan(b *testing.B) {
 	c := &call{st: r.store.State()}
 	var p apitype.Plan
 	for b.Loop() {
-		p = r.server.plan(c, spec, "x", nil)
+		p = r.server.plan(b.Context(), c, spec, "x", nil)
 	}
 	b.ReportMetric(float64(p.Clients.Sampled), "clients")
 }

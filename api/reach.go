@@ -22,46 +22,115 @@ const (
 	maxSample    = 256
 	minSample    = 8
 	maxQuestions = 40_000
+
+	// maxObserved bounds the networks that asked for a service lately and are asked for
+	// once more: whoever asks more than a two hundredth is among them.
+	maxObserved = 200
 )
 
-// reach compares what a sample of clients gets from two tables, for those services
-// of the earlier table that are shown. A service without any change is left out; so
-// is one that is new, since nobody was answered before.
-func reach(before, after *routing.Table, shown func(service string) bool) apitype.ClientReach {
+// reach compares what a sample of clients, and those who asked lately, get from two
+// tables, for those services of the earlier table that are shown. A service without
+// any change is left out; so is one that is new, since nobody was answered before.
+func reach(before, after *routing.Table, tr traffic, shown func(service string) bool) apitype.ClientReach {
 	old, next := before.State().Spec, after.State().Spec
 	services := slices.DeleteFunc(sortedKeys(old.Services), func(name string) bool { return !shown(name) })
-	clients := sampled(before, after, len(services))
+	most := maxQuestions / max(1, len(services)) // questions for one service
+	clients := sampled(before, after, most)
 	out := apitype.ClientReach{Sampled: len(clients), Services: []apitype.ServiceReach{}}
 	pickedThen, pickedNow := old.Picks(), next.Picks()
 	for _, name := range services {
-		asked := asking{name: askedOf(old, next, name), types: typesOf(endpoints(old, pickedThen(name)), endpoints(next, pickedNow(name)))}
 		was, is := old.Services[name], next.Services[name]
-		alike := !was.ByClient() && !is.ByClient()
-		sr := apitype.ServiceReach{Service: name, Moves: []apitype.ClientMove{}}
-		var m apitype.ClientMove
-		var c change
-		for i, client := range clients {
-			if i == 0 || !alike { // else they all get what the first one gets
-				m, c = compared(before, after, asked, client)
-			}
-			switch c {
-			case unchanged:
-				continue
-			case lost:
-				sr.Lost++
-			case moved:
-				sr.Moved++
-			}
-			if len(sr.Moves) < maxMoves {
-				m.Client, m.Region = client.Name, client.Region
-				sr.Moves = append(sr.Moves, m)
-			}
+		r := comparison{
+			before: before, after: after, name: askedOf(old, next, name),
+			types: typesOf(endpoints(old, pickedThen(name)), endpoints(next, pickedNow(name))),
+			alike: !was.ByClient() && !is.ByClient(),
+			reach: apitype.ServiceReach{Service: name, Moves: []apitype.ClientMove{}},
 		}
-		if sr.Moved+sr.Lost > 0 {
-			out.Services = append(out.Services, sr)
+		for _, client := range clients {
+			r.ask(client, 0)
+		}
+		r.observe(tr, most-len(clients))
+		if r.reach.Moved+r.reach.Lost > 0 {
+			out.Services = append(out.Services, r.reach)
 		}
 	}
 	return out
+}
+
+// comparison asks two tables for one service.
+type comparison struct {
+	before, after *routing.Table
+	name          string
+	types         []uint16 // A first
+	alike         bool     // every client gets what the first one gets
+
+	asked bool
+	last  difference
+	reach apitype.ServiceReach
+}
+
+// difference is what changes for a client.
+type difference struct {
+	change        change
+	before, after string
+	part          float64 // of its queries that get another answer
+}
+
+// ask adds a client, and returns what changes for it. percent is its part of the
+// queries, if it asked lately.
+func (r *comparison) ask(client routing.SampleClient, percent float64) difference {
+	if !r.asked || !r.alike {
+		r.last, r.asked = r.compare(client), true
+	}
+	if r.alike && percent > 0 {
+		return r.last // it was told already
+	}
+	r.reach.Sampled++
+	switch r.last.change {
+	case unchanged:
+		return r.last
+	case lost:
+		r.reach.Lost++
+	case moved:
+		r.reach.Moved++
+	}
+	if len(r.reach.Moves) < maxMoves {
+		r.reach.Moves = append(r.reach.Moves, apitype.ClientMove{
+			Client: client.Name, Region: client.Region, Percent: percent, Before: r.last.before, After: r.last.after,
+		})
+	}
+	return r.last
+}
+
+// observe adds the networks that asked lately, most of them at most.
+func (r *comparison) observe(tr traffic, most int) {
+	sum := tr.service[r.reach.Service]
+	if sum == nil || len(sum.networks) == 0 {
+		return
+	}
+	networks := sum.networks[:min(len(sum.networks), maxObserved, max(1, most))]
+	o := &apitype.ObservedReach{Seconds: tr.hour.Seconds(), Networks: len(networks), MissingNodes: orEmpty(tr.untold)}
+	all := uint64(0)
+	for i, n := range sum.networks {
+		all += n.Queries
+		if i < len(networks) {
+			o.Queries += n.Queries
+		}
+	}
+	if o.Queries == 0 {
+		return
+	}
+	o.CoveredPercent = 100 * float64(o.Queries) / float64(max(all, o.Queries))
+	for _, n := range networks {
+		percent := 100 * float64(n.Queries) / float64(o.Queries)
+		switch d := r.ask(r.before.Client(n.Prefix), percent); d.change {
+		case lost:
+			o.LostPercent += percent
+		case moved:
+			o.MovedPercent += percent * d.part
+		}
+	}
+	r.reach.Observed = o
 }
 
 // change is what becomes of a client's answer.
@@ -73,26 +142,47 @@ const (
 	lost // it had one, and has none
 )
 
-// compared asks both tables for a client, and tells the first difference.
-func compared(before, after *routing.Table, asked asking, client routing.SampleClient) (apitype.ClientMove, change) {
-	for _, typ := range asked.types {
-		was, wasKind := before.Shares(asked.name, typ, client)
-		is, isKind := after.Shares(asked.name, typ, client)
+// compare asks both tables for a client, and tells the first difference.
+func (r *comparison) compare(client routing.SampleClient) difference {
+	for _, typ := range r.types {
+		was, wasKind := r.before.Shares(r.name, typ, client)
+		is, isKind := r.after.Shares(r.name, typ, client)
 		if wasKind == isKind && slices.Equal(was, is) {
 			continue
 		}
-		m := apitype.ClientMove{Before: sharesText(was, wasKind), After: sharesText(is, isKind)}
-		if wasKind == routing.NoError && isKind != routing.NoError {
-			return m, lost
+		d := difference{change: moved, before: sharesText(was, wasKind), after: sharesText(is, isKind), part: 1}
+		switch {
+		case wasKind == routing.NoError && isKind != routing.NoError:
+			d.change = lost
+		case wasKind == routing.NoError:
+			d.part = movedPart(was, is)
 		}
-		return m, moved
+		return d
 	}
-	return apitype.ClientMove{}, unchanged
+	return difference{}
+}
+
+// movedPart is the part of the answers that name a cluster less than before: 0 to 1.
+func movedPart(was, is []routing.Share) float64 {
+	less, all := 0.0, 0.0
+	for _, s := range was {
+		now := 0.0
+		for _, o := range is {
+			if o.Cluster == s.Cluster {
+				now = o.Percent
+			}
+		}
+		less, all = less+max(0, s.Percent-now), all+s.Percent
+	}
+	if all == 0 {
+		return 1 // there was no answer that named one
+	}
+	return less / all
 }
 
 // sampled are the clients that stand for the regions and networks of either table,
-// regions first, fewer where there are many services to ask for.
-func sampled(before, after *routing.Table, services int) []routing.SampleClient {
+// regions first, no more than most unless that is very few.
+func sampled(before, after *routing.Table, most int) []routing.SampleClient {
 	clients := slices.Clone(routing.Sample(before))
 	known := make(map[string]bool, len(clients))
 	for _, c := range clients {
@@ -103,14 +193,7 @@ func sampled(before, after *routing.Table, services int) []routing.SampleClient 
 			clients = append(clients, c)
 		}
 	}
-	limit := min(maxSample, max(minSample, maxQuestions/max(1, services)))
-	return clients[:min(len(clients), limit)]
-}
-
-// asking is what the clients ask for of a service: A first.
-type asking struct {
-	name  string
-	types []uint16
+	return clients[:min(len(clients), maxSample, max(minSample, most))]
 }
 
 // askedOf is the name that clients are supposed to ask of a service: one that it

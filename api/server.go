@@ -55,6 +55,7 @@ type Server struct {
 	probes   *limiter
 	whatIfs  *limiter
 	plans    *planCache
+	told     trafficCache
 
 	stopping chan struct{} // closed when Run ends: streams finish
 	stopOnce sync.Once

@@ -46,7 +46,7 @@ func (s *Server) simulate(ctx context.Context, in *simulateInput) (*output[apity
 	out := apitype.Simulation{
 		Node: s.cfg.Node, Revision: c.st.Revision, Index: c.st.Index,
 		Conditions: said, Quorum: sup.quorum, Services: []apitype.SimulatedService{},
-		Notes: notesFor(c, sup.notes), Clients: reach(before, s.tableOf(before, sup.after), shown),
+		Notes: notesFor(c, sup.notes), Clients: reach(before, s.tableOf(before, sup.after), s.traffic(ctx), shown),
 	}
 	for _, o := range policy.Outcomes(sup.before, sup.after) {
 		if shown(o.Service) {

@@ -166,7 +166,7 @@ func (s *Server) rollback(ctx context.Context, in *rollbackInput) (*output[apity
 		if prob != nil {
 			return nil, prob
 		}
-		return envelope(c, "plan", s.plan(c, spec, r.Source, warnings)), nil
+		return envelope(c, "plan", s.plan(ctx, c, spec, r.Source, warnings)), nil
 	}
 	base := c.st.Revision
 	reason := in.Body.Reason
@@ -191,7 +191,7 @@ func (s *Server) apply(ctx context.Context, c *call, req apitype.ApplyRequest, c
 	if prob != nil {
 		return nil, prob
 	}
-	clients := s.planReach(c.st, written.WithAddresses(c.st.Spec))
+	clients := s.planReach(ctx, c.st, written.WithAddresses(c.st.Spec))
 	var plan apitype.Plan
 	res, err := s.propose(ctx, c, func(st *statestore.State) (statestore.Command, error) {
 		if err := check(st); err != nil {
@@ -223,7 +223,7 @@ func (s *Server) apply(ctx context.Context, c *call, req apitype.ApplyRequest, c
 		return nil, s.explainApply(err)
 	}
 	if plan.ID == "" { // the request was done before
-		plan = s.plan(c, written, req.Source, warnings)
+		plan = s.plan(ctx, c, written, req.Source, warnings)
 	}
 	plan.Applied = res.index
 	return envelope(c, "plan", plan), nil

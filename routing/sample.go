@@ -10,7 +10,7 @@ import (
 
 // SampleClient stands for many clients: those of a region, or of a cluster's CIDR.
 type SampleClient struct {
-	Name   string // "region eu-west", or "cluster eu 10.8.0.0/16"
+	Name   string // "region eu-west", "cluster eu 10.8.0.0/16" or "network 192.0.2.0/24"
 	Region string
 
 	// Client and Subnet are an address and network of theirs. Both are zero where none
@@ -46,6 +46,13 @@ func Sample(t *Table) []SampleClient {
 		}
 	}
 	return list
+}
+
+// Client is one client of a network, as far as it is known where that is.
+func (t *Table) Client(network netip.Prefix) SampleClient {
+	s := SampleClient{Name: "network " + network.String(), Client: network.Addr(), Subnet: network}
+	s.Region = t.clients.classes[t.clients.find(&Query{Client: s.Client}).class()].region
+	return s
 }
 
 // network is a network in a region, outside of all clusters' if there is one.

@@ -78,6 +78,10 @@ type Reach struct {
 	Names         []string `json:"names"`          // FQDNs
 	TTLSeconds    float64  `json:"ttl_seconds"`    // of answers now
 	ClearsSeconds float64  `json:"clears_seconds"` // how long resolvers may hand out the old answer
+
+	// Traffic is who asked lately; absent of a cutover that has ended, and where no
+	// node knows.
+	Traffic *ServiceTraffic `json:"traffic,omitempty"`
 }
 
 // CutoverReport is a cutover with everything that is on record about it.

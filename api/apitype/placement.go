@@ -87,9 +87,10 @@ type ProbePhase struct {
 }
 
 // ClientReach is what a change does to a sample of clients: those that stand for each
-// region and each cluster's networks.
+// region and each cluster's networks, asked for every service, and the networks that
+// asked most for a service in the last hour.
 type ClientReach struct {
-	Sampled  int            `json:"sampled"` // clients asked, each for every service
+	Sampled  int            `json:"sampled"` // clients asked for every service
 	Services []ServiceReach `json:"services"`
 }
 
@@ -97,14 +98,22 @@ type ClientReach struct {
 // another cluster, lost ones none.
 type ServiceReach struct {
 	Service string       `json:"service"`
+	Sampled int          `json:"sampled"` // clients asked for this one
 	Moved   int          `json:"moved"`
 	Lost    int          `json:"lost"`
 	Moves   []ClientMove `json:"moves"` // those that change, and how
+
+	Observed *ObservedReach `json:"observed,omitempty"` // absent: nobody asked lately, or no node knows
 }
 
 // ClientMove is one client of the sample and its answers before and after.
 type ClientMove struct {
 	Client string `json:"client"` // a network, or a region's name
+
+	// Percent is the part of the queries in ServiceReach.Observed that a network made;
+	// 0 for a client that only stands for others.
+	Percent float64 `json:"percent,omitempty"`
+
 	Region string `json:"region,omitempty"`
 	Before string `json:"before"` // clusters with their part, such as "eu" or "eu 80%, us 20%"; else the response code
 	After  string `json:"after"`

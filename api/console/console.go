@@ -182,6 +182,7 @@ func New() (*Console, error) {
 		"words":   words,
 		"left":    left,
 		"seconds": seconds,
+		"fade":    fade,
 		"pair":    func(a, b any) [2]any { return [2]any{a, b} },
 	}).ParseFS(files, "templates/*.html")
 	if err != nil {

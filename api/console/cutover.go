@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -284,4 +285,13 @@ func seconds(f float64) string {
 		return d.Round(100 * time.Millisecond).String()
 	}
 	return d.Round(time.Second).String()
+}
+
+// fade says when how many resolvers have dropped an answer of that TTL. Those that are
+// asked often have fetched theirs at any moment of it, one as likely as another.
+func fade(ttl float64) string {
+	if ttl <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("about half have dropped it after %s, 95%% after %s, 99%% after %s", seconds(ttl/2), seconds(0.95*ttl), seconds(0.99*ttl))
 }

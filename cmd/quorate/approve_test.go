@@ -36,7 +36,10 @@ func pending() apitype.Cutover {
 			Votes: []apitype.Vote{{Observer: "eu-1", Side: health.Down, Reason: "refused", Counts: true}},
 		}},
 		Approvals: apitype.Approvals{Policy: "two-person", Required: 2, From: []string{"approver"}},
-		Reach:     apitype.Reach{Names: []string{"orders-db.gslb.example.com."}, TTLSeconds: 5, ClearsSeconds: 30},
+		Reach: apitype.Reach{
+			Names: []string{"orders-db.gslb.example.com."}, TTLSeconds: 5, ClearsSeconds: 30,
+			Traffic: &apitype.ServiceTraffic{Seconds: 700, Answers: 22_800, AnswersPerSecond: 37.9, Networks: 412, MissingNodes: []string{"ap-1"}},
+		},
 	}
 }
 

@@ -77,8 +77,11 @@ func data(co apitype.Cutover) string {
 }
 
 func reach(co apitype.Cutover) string {
-	return fmt.Sprintf("%s (%s); caches clear in <= %s (TTL %s)", count(len(co.Reach.Names), "name"),
-		orDash(strings.Join(co.Reach.Names, ", ")), seconds(math.Ceil(co.Reach.ClearsSeconds)), seconds(co.Reach.TTLSeconds))
+	text := fmt.Sprintf("%s (%s)", count(len(co.Reach.Names), "name"), orDash(strings.Join(co.Reach.Names, ", ")))
+	if t := co.Reach.Traffic; t != nil {
+		text += ", " + t.Text()
+	}
+	return text + fmt.Sprintf("; caches clear in <= %s (TTL %s)", seconds(math.Ceil(co.Reach.ClearsSeconds)), seconds(co.Reach.TTLSeconds))
 }
 
 func gateLines(co apitype.Cutover) []string {

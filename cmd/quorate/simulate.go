@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -70,12 +71,16 @@ func reachTable(w io.Writer, r apitype.ClientReach, width int) {
 		if s.Moved == 0 && s.Lost == 0 {
 			continue
 		}
-		text := fmt.Sprintf("%d of %d sampled clients get another answer", s.Moved, r.Sampled)
+		sampled := cmp.Or(s.Sampled, r.Sampled) // an older node says only the latter
+		text := fmt.Sprintf("%d of %d sampled clients get another answer", s.Moved, sampled)
 		if s.Lost > 0 {
 			text += fmt.Sprintf(", %d GET NONE", s.Lost)
 		}
 		fmt.Fprintf(w, "%-*s %s: %s\n", width, "clients", s.Service, text)
-		if first := s.Moves; len(first) > 1 && len(first) == r.Sampled && alike(first) {
+		if s.Observed != nil {
+			fmt.Fprintf(w, "%-*s %s\n", width, "", s.Observed.Text())
+		}
+		if first := s.Moves; len(first) > 1 && len(first) == sampled && alike(first) {
 			fmt.Fprintf(w, "%-*s every one of them: %s -> %s\n", width, "", first[0].Before, first[0].After)
 			continue
 		}
@@ -102,10 +107,15 @@ func alike(moves []apitype.ClientMove) bool {
 	return true
 }
 
-// clientText names a client of the sample, with its region where the name has none.
+// clientText names a client of the sample, with its region where the name has none,
+// and its part of the queries where it asked lately.
 func clientText(m apitype.ClientMove) string {
-	if m.Region == "" || strings.HasSuffix(m.Client, m.Region) {
-		return m.Client
+	text := m.Client
+	if m.Region != "" && !strings.HasSuffix(m.Client, m.Region) {
+		text += " (" + m.Region + ")"
 	}
-	return m.Client + " (" + m.Region + ")"
+	if m.Percent > 0 {
+		text += fmt.Sprintf("  %.1f%%", m.Percent)
+	}
+	return text
 }

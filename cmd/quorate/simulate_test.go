@@ -36,6 +36,18 @@ func TestWhatAllSampledClientsShareIsSaidOnce(t *testing.T) {
 			apitype.ServiceReach{Service: "web", Moved: 2, Moves: []apitype.ClientMove{move("region eu-west", "eu-west", "us")}},
 			"clients  web: 2 of 2 sampled clients get another answer\n         region eu-west  eu -> us\n         and 1 more\n",
 		},
+		{
+			"some asked lately",
+			apitype.ServiceReach{
+				Service: "web", Sampled: 3, Moved: 2,
+				Moves:    []apitype.ClientMove{move("region eu-west", "eu-west", "us"), {Client: "network 198.51.100.0/24", Region: "eu-west", Percent: 12.34, Before: "eu", After: "us"}},
+				Observed: &apitype.ObservedReach{Seconds: 3700, Networks: 2, CoveredPercent: 87, MovedPercent: 12.34, LostPercent: 0.2, MissingNodes: []string{"ap-1"}},
+			},
+			"clients  web: 2 of 3 sampled clients get another answer\n" +
+				"         12% of the queries of the last hour would get another cluster, 0.2% NONE   (2 client networks, which make 87% of them; nothing known of ap-1)\n" +
+				"         region eu-west                            eu -> us\n" +
+				"         network 198.51.100.0/24 (eu-west)  12.3%  eu -> us\n",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
