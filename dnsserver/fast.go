@@ -57,7 +57,7 @@ func (s *Server) fast(w *worker, buf []byte, n int, client netip.Addr, sample ui
 		switch verdict := s.limitFast(l, w, &a, client); verdict {
 		case limitPass:
 		case limitNote, limitSlip, limitDrop:
-			w.add(s.metrics.counters.limited(p.zoneName(v.Zone), limitAction[verdict]))
+			w.add(s.metrics.counters.limited(p.zoneName(int(v.Zone)), limitAction[verdict]))
 			if verdict == limitSlip {
 				size = a.Empty(buf)
 			}
@@ -65,12 +65,12 @@ func (s *Server) fast(w *worker, buf []byte, n int, client netip.Addr, sample ui
 				size, rcode = 0, unanswered
 			}
 			if verdict != limitNote {
-				w.add(p.outcome(&s.metrics.counters, v.Zone, a.Type, w.proto, client.Is6(), rcode))
+				w.add(p.outcome(&s.metrics.counters, int(v.Zone), a.Type, w.proto, client.Is6(), rcode))
 				return size, true
 			}
 		}
 	}
-	w.add(p.outcome(&s.metrics.counters, v.Zone, a.Type, w.proto, client.Is6(), rcode))
+	w.add(p.outcome(&s.metrics.counters, int(v.Zone), a.Type, w.proto, client.Is6(), rcode))
 	if v.Answer > 0 {
 		w.add(series(v.Answer - 1))
 	}

@@ -137,7 +137,7 @@ func (s *Server) signPrepared(p *published, v *wire.Variant) {
 			return // the keys of more than one zone
 		}
 	}
-	keys := s.keysOf(p, v.Zone)
+	keys := s.keysOf(p, int(v.Zone))
 	m := maker{s, p.table}.filled(name, qtype, a)
 	m.edns.do = true
 	if m.sign(s); m.settled || m.until.IsZero() {

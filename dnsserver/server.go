@@ -69,6 +69,9 @@ func New(cfg Config) *Server {
 	s.shared = s.metrics.counters.shard()
 	s.traffic = newTraffic(&s.metrics.counters, s.made)
 	s.conns = newConnections(cfg.MaxTCP, cfg.MaxTCPPerPrefix)
+	if cfg.Registerer != nil {
+		cfg.Registerer.MustRegister(newSigningCollector(s))
+	}
 	return s
 }
 

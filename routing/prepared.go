@@ -2,6 +2,8 @@ package routing
 
 import (
 	"iter"
+	"math"
+	"math/bits"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +28,8 @@ type Prepared struct {
 type Choice struct {
 	service *service // nil: none is asked
 	pool    *pool    // nil: there is one answer
+	view    *view
+	byGroup []uint32 // as the pool's
 }
 
 // The answers that name no cluster have these numbers, after those of the picks.
@@ -52,9 +56,6 @@ func kindNumber(k Kind) int {
 // are named at once, or the node is cut off for longer than the service wants. It is
 // what Select chooses by, and allocates nothing.
 func (c *Choice) Choose(t *Table, q *Query) (number int, ok bool) {
-	if c.service == nil {
-		return 0, true
-	}
 	if after := c.After(); after > 0 && q.Stale > after {
 		return 0, false
 	}
@@ -62,11 +63,19 @@ func (c *Choice) Choose(t *Table, q *Query) (number int, ok bool) {
 	if p == nil {
 		return 0, true
 	}
-	pl, _ := t.planOf(c.service, p, q)
+	pl := &p.plans[c.Plan(t, q)]
 	if pl.kind != NoError {
 		return len(p.picks) + kindNumber(pl.kind), true
 	}
 	return p.choose(pl, q)
+}
+
+// Plan returns the number of the plan that holds for a client.
+func (c *Choice) Plan(t *Table, q *Query) int {
+	if c.byGroup == nil {
+		return 0
+	}
+	return int(c.byGroup[c.view.groupOf(t.clients.find(q).class())])
 }
 
 // After is how long a node may have heard no leader for the choice to stand; 0:
@@ -78,8 +87,60 @@ func (c *Choice) After() time.Duration {
 	return c.service.onStale.After.D()
 }
 
-// Always reports whether every query gets the first answer, but for After.
-func (c *Choice) Always() bool { return c.pool == nil }
+// Draws are all draws up to a bound.
+type Draws struct {
+	Last   uint64 // the highest draw that gets this answer, and that the ones before do not
+	Number int
+}
+
+// Plans returns for each plan how its answers divide all draws, in order: what Choose
+// comes to, for who has it all in one place. A plan that does not go by the draw alone
+// has none.
+func (c *Choice) Plans() [][]Draws {
+	if c.pool == nil {
+		return [][]Draws{{{Last: math.MaxUint64}}}
+	}
+	plans := make([][]Draws, len(c.pool.plans))
+	for i := range plans {
+		plans[i] = c.pool.draws(&c.pool.plans[i])
+	}
+	return plans
+}
+
+func (p *pool) draws(pl *plan) []Draws {
+	switch {
+	case pl.kind != NoError:
+		return []Draws{{Last: math.MaxUint64, Number: len(p.picks) + kindNumber(pl.kind)}}
+	case pl.simple:
+		return []Draws{{Last: math.MaxUint64, Number: pl.first[0].picks[0]}}
+	case p.clusters > 1 || p.sticky:
+		return nil
+	}
+	r := &pl.first[0]
+	total := r.sums[len(r.sums)-1]
+	var list []Draws
+	for k, i := range r.picks {
+		if p.picks[i].spill > 0 {
+			return nil
+		}
+		last := uint64(math.MaxUint64)
+		if sum := r.sums[k]; sum == 0 {
+			continue // the first ones have no weight
+		} else if sum < total {
+			// drawn takes the upper half of draw x total: the highest draw for which that is
+			// below sum is the one before sum x 2^64 / total, rounded up.
+			quotient, rest := bits.Div64(sum, 0, total)
+			if last = quotient; rest == 0 {
+				last--
+			}
+		}
+		if len(list) > 0 && last <= list[len(list)-1].Last {
+			continue // no weight
+		}
+		list = append(list, Draws{Last: last, Number: i})
+	}
+	return list
+}
 
 // choose returns the one pick of an answer, or false where it takes several.
 func (p *pool) choose(pl *plan, q *Query) (int, bool) {
@@ -112,13 +173,14 @@ func (t *Table) Prepare(name string, typ uint16) (Prepared, bool) {
 	case tr.service == nil:
 		return Prepared{Answers: []Answer{a}, Service: noService}, true
 	}
-	p := Prepared{Choice: Choice{service: tr.service, pool: tr.pool}}
+	p := Prepared{Choice: Choice{service: tr.service, pool: tr.pool, view: tr.service.view}}
 	p.Service, _ = slices.BinarySearch(t.layout.services, tr.service.name)
 	a.Scope, a.Stale = 0, false
 	if tr.pool == nil {
 		p.Answers = []Answer{a}
 		return p, true
 	}
+	p.byGroup = tr.pool.byGroup
 	bare := a
 	bare.Set, bare.Clusters, bare.Withheld = nil, nil, ""
 	p.Answers = make([]Answer, len(tr.pool.picks)+chosenKinds)

@@ -39,9 +39,34 @@ func TestThePreparedAnswerIsTheSelectedOne(t *testing.T) {
 				require.True(rt, len(want.Clusters) > 1 || want.Stale, "%v\n%v", q, tr.Steps())
 				continue
 			}
+			if draws := p.Plans()[p.Plan(tab, &q)]; draws != nil {
+				at := slices.IndexFunc(draws, func(d routing.Draws) bool { return q.Draw <= d.Last })
+				require.Equal(rt, n, draws[at].Number, "the draws of the plan")
+			}
 			got := p.Answers[n]
 			want.Scope, got.AllDown = 0, want.AllDown
 			require.Equal(rt, want, got, "%v\n%v", q, tr.Steps())
+		}
+	})
+}
+
+// TestDrawsAreDividedExactly: the highest draw of each part gets it, and the next one
+// gets the next.
+func TestDrawsAreDividedExactly(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := routingtest.Draw(rt)
+		tab := table(rt, w)
+		q := routingtest.DrawQuery(rt, w.State)
+		p, ok := tab.Prepare(q.Name, q.Type)
+		require.True(rt, ok)
+		draws := p.Plans()[p.Plan(tab, &q)]
+		for i, d := range draws {
+			for at, want := range map[uint64]int{d.Last: i, d.Last + 1: (i + 1) % len(draws)} {
+				q.Draw = at
+				n, ok := p.Choose(tab, &q)
+				require.True(rt, ok)
+				require.Equal(rt, draws[want].Number, n, "draw %d of %v", at, draws)
+			}
 		}
 	})
 }

@@ -67,7 +67,7 @@ func (b *builder) all(w *Table) {
 	b.names.zones = make([]zone, len(b.table.Zones))
 	for i, z := range b.table.Zones {
 		octets, _, _ := spell(z.Name)
-		b.names.zones[i].octets = len(octets)
+		b.names.zones[i].octets = uint8(len(octets))
 		b.names.zones[i] = b.zone(i, z)
 	}
 	w.names = b.names
@@ -122,13 +122,13 @@ func (b *builder) entry(name string) *entry {
 	}
 	at := asked{name: name, question: question, octets: len(octets)}
 	types := b.table.Answered(name)
+	for at.typ = privateUse; slices.Contains(types, at.typ); at.typ++ {
+	}
+	e.types = append(e.room[:0], b.typed(at))
 	for _, typ := range types {
 		at.typ = typ
 		e.types = append(e.types, b.typed(at))
 	}
-	for at.typ = privateUse; slices.Contains(types, at.typ); at.typ++ {
-	}
-	e.other = b.typed(at)
 	if p, ok := b.table.Prepare(b.table.Unknown(name), routing.TypeA); ok {
 		if a := &p.Answers[0]; a.Kind == routing.NameError && len(a.Chain) == 0 {
 			e.below = b.names.zones[b.zoneNumber(a.Zone)].nameError
@@ -157,9 +157,23 @@ func (b *builder) typed(at asked) typed {
 	if p.Service >= 0 {
 		b.uses = append(b.uses, p.Service)
 	}
-	out := typed{typ: at.typ, choice: p.Choice, variants: make([]*Variant, len(p.Answers))}
+	variants := make([]*Variant, len(p.Answers))
 	for i := range p.Answers {
-		out.variants[i] = b.variant(at, i, &p.Answers[i])
+		variants[i] = b.variant(at, i, &p.Answers[i])
+	}
+	out := typed{typ: at.typ, after: p.After()}
+	var plans []plan
+	for _, draws := range p.Plans() {
+		var pl plan
+		for _, d := range draws {
+			pl = append(pl, part{last: d.Last, variant: variants[d.Number]})
+		}
+		plans = append(plans, slices.Clip(pl))
+	}
+	if len(plans) == 1 && plans[0] != nil {
+		out.plan = plans[0]
+	} else {
+		out.from = &byClient{choice: p.Choice, plans: plans, variants: variants}
 	}
 	return out
 }
@@ -182,28 +196,26 @@ func (b *builder) variant(at asked, number int, a *routing.Answer) *Variant {
 			return shared.any
 		}
 	}
-	v := b.make(at, zone, a)
-	if v != nil {
-		v.form.moved = nil // only names of this length get it
-		v.name, v.typ, v.number = at.name, at.typ, number
+	v := b.make(at, zone, a, false)
+	if v != nil && v.Signed {
+		v.source = &source{at.name, at.typ, number}
 	}
 	return v
 }
 
 // make makes the message of an answer and takes it apart.
-func (b *builder) make(at asked, zone int, a *routing.Answer) *Variant {
+func (b *builder) make(at asked, zone int, a *routing.Answer, shared bool) *Variant {
 	msg, options := b.maker.Message(at.question, at.typ, *a)
 	if msg == nil {
 		return nil
 	}
-	f, err := formOf(msg, at.octets, zone)
-	if err != nil {
-		return nil
-	}
-	f.options = options
-	v := &Variant{Labels: b.maker.Labels(*a), Kind: a.Kind, Rcode: msg[3] & 0xf, Zone: zone, form: f}
+	v := &Variant{Labels: b.maker.Labels(*a), Kind: a.Kind, Rcode: msg[3] & 0xf, Zone: int32(zone)}
 	if zone >= 0 {
 		v.suffix = b.names.zones[zone].octets
+	}
+	var err error
+	if v.form, err = formOf(msg, options, at.octets, shared, v.room[:]); err != nil {
+		return nil
 	}
 	return v
 }
@@ -217,12 +229,12 @@ func (b *builder) zone(number int, z *routing.Zone) zone {
 	}
 	at := asked{name: name, question: question, octets: len(octets), typ: privateUse}
 	out := zone{
-		octets: b.names.zones[number].octets, noData: b.make(at, number, &routing.Answer{Kind: routing.NoData, Zone: z, Owner: name}),
-		nameError: b.make(at, number, &routing.Answer{Kind: routing.NameError, Zone: z, Owner: name}),
+		octets: b.names.zones[number].octets, noData: b.make(at, number, &routing.Answer{Kind: routing.NoData, Zone: z, Owner: name}, true),
+		nameError: b.make(at, number, &routing.Answer{Kind: routing.NameError, Zone: z, Owner: name}, true),
 	}
 	if p, ok := b.table.Prepare(z.Name, routing.TypeANY); ok && p.Answers[0].Set != nil {
 		at.typ, out.anySet = routing.TypeANY, p.Answers[0].Set
-		out.any = b.make(at, number, &routing.Answer{Kind: routing.NoError, Zone: z, Owner: name, Set: out.anySet})
+		out.any = b.make(at, number, &routing.Answer{Kind: routing.NoError, Zone: z, Owner: name, Set: out.anySet}, true)
 	}
 	return out
 }
@@ -230,7 +242,7 @@ func (b *builder) zone(number int, z *routing.Zone) zone {
 // outside makes the answer for names in no zone.
 func (b *builder) outside() *Variant {
 	const name = "x."
-	return b.make(asked{name: name, question: strings.ToUpper(name), octets: len("\x01x\x00"), typ: privateUse}, -1, &routing.Answer{Kind: routing.Refused, Owner: name})
+	return b.make(asked{name: name, question: strings.ToUpper(name), octets: len("\x01x\x00"), typ: privateUse}, -1, &routing.Answer{Kind: routing.Refused, Owner: name}, true)
 }
 
 // zoneNumber is the number of a zone of the table.
@@ -243,23 +255,23 @@ func (b *builder) zoneNumber(z *routing.Zone) int {
 // variant was made of; false for one that many names share, and for one of another
 // table.
 func (t *Table) Source(v *Variant) (question string, qtype uint16, a routing.Answer, ok bool) {
-	if v.name == "" {
+	from := v.source
+	if from == nil {
 		return "", 0, a, false
 	}
-	_, question, _ = spell(v.name)
-	p, ok := t.routing.Prepare(v.name, v.typ)
-	if !ok || v.number >= len(p.Answers) {
+	_, question, _ = spell(from.name)
+	p, ok := t.routing.Prepare(from.name, from.typ)
+	if !ok || from.number >= len(p.Answers) {
 		return "", 0, a, false
 	}
-	return question, v.typ, p.Answers[v.number], true
+	return question, from.typ, p.Answers[from.number], true
 }
 
 // Sign keeps the message that answers a variant's question with signatures, for those
 // who ask with DO, while the time is before until and the zone's keys are those. It does
 // not keep one that says a serial: that is another one in the next table.
 func (v *Variant) Sign(msg []byte, until time.Time, keys any) {
-	if f, err := formOf(msg, v.form.name, v.Zone); err == nil && len(f.serials) == 0 && v.name != "" {
-		f.moved = nil
+	if f, err := formOf(msg, nil, int(v.form.name), false, nil); err == nil && f.more == nil && v.source != nil {
 		v.signed.Store(&signed{form: f, until: until, keys: keys})
 	}
 }

@@ -3,43 +3,62 @@ package wire
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 )
 
 // form is a message apart from its question: the header from the flags on, and what
 // follows the question.
 type form struct {
-	head    [headerSize - 2]byte // RD clear
-	rest    []byte
+	head [headerSize - 2]byte // RD clear
+	name uint16               // octets of the name that it was made for
+	more *more                // nil: what follows is copied as it is
+	rest []byte
+}
+
+// more is what of a form differs from query to query.
+type more struct {
+	serials []uint16 // where in rest the zone's serial is
 	options []byte   // of the OPT record, where there is one
-	serials []uint16 // where in rest a zone's serial is
-	zone    int      // whose
 
 	// An answer that many names share was made for a name of another length. moved is
 	// where in rest pointers are that lead behind the question's first label.
-	name  int
 	moved []uint16
 }
 
 var errForm = errors.New("the message has no form that can be copied")
 
 // formOf takes a message apart that answers a question with a name of that many
-// octets.
-func formOf(msg []byte, name, zone int) (form, error) {
+// octets, which only names of that length will get if it is not shared. What follows
+// the question is kept in room where that is enough.
+func formOf(msg, options []byte, name int, shared bool, room []byte) (form, error) {
 	end := headerSize + name + 4
 	if len(msg) < end || binary.BigEndian.Uint16(msg[4:]) != 1 {
 		return form{}, errForm
 	}
-	f := form{rest: msg[end:len(msg):len(msg)], name: name, zone: zone}
+	f := form{name: uint16(name), rest: slices.Clone(msg[end:])}
+	if len(f.rest) <= len(room) {
+		f.rest = room[:copy(room, f.rest)]
+	}
 	copy(f.head[:], msg[2:])
 	f.head[0] &^= 1
-	return f, f.scan(msg, end)
+	m := &more{options: options}
+	if err := m.scan(msg, end); err != nil {
+		return form{}, err
+	}
+	if !shared {
+		m.moved = nil
+	}
+	if len(m.serials)+len(m.options)+len(m.moved) > 0 {
+		f.more = m
+	}
+	return f, nil
 }
 
 // scan finds serials and pointers.
-func (f *form) scan(msg []byte, end int) error {
+func (m *more) scan(msg []byte, end int) error {
 	at, err := end, error(nil)
 	for at < len(msg) {
-		if at, err = f.scanName(msg, at, end); err != nil {
+		if at, err = m.scanName(msg, at, end); err != nil {
 			return err
 		}
 		if len(msg) < at+10 {
@@ -56,12 +75,12 @@ func (f *form) scan(msg []byte, end int) error {
 		switch typ {
 		case soa:
 			names = 2
-			f.serials = append(f.serials, uint16(next-20-end))
+			m.serials = append(m.serials, uint16(next-20-end))
 		case ns, cname:
 			names = 1
 		}
 		for range names {
-			if at, err = f.scanName(msg, at, end); err != nil {
+			if at, err = m.scanName(msg, at, end); err != nil {
 				return err
 			}
 		}
@@ -72,7 +91,7 @@ func (f *form) scan(msg []byte, end int) error {
 
 // scanName passes a name, and notes a pointer at its end. One to the start of the
 // question's name stays; every other moves with the length of that name.
-func (f *form) scanName(msg []byte, at, end int) (int, error) {
+func (m *more) scanName(msg []byte, at, end int) (int, error) {
 	for at < len(msg) {
 		switch n := int(msg[at]); {
 		case n == 0:
@@ -81,7 +100,7 @@ func (f *form) scanName(msg []byte, at, end int) (int, error) {
 			at += 1 + n
 		case n >= 0xc0 && at+1 < len(msg):
 			if to := binary.BigEndian.Uint16(msg[at:]) & 0x3fff; to != headerSize {
-				f.moved = append(f.moved, uint16(at-end))
+				m.moved = append(m.moved, uint16(at-end))
 			}
 			return at + 2, nil
 		default:
@@ -92,22 +111,30 @@ func (f *form) scanName(msg []byte, at, end int) (int, error) {
 }
 
 // write makes the answer of the query in buf. The question stays where and as it is.
-func (f *form) write(buf []byte, p *question, serials []uint32) {
+func (f *form) write(buf []byte, p *question, serials []uint32, zone int32) {
 	buf[2] = f.head[0] | buf[2]&1 // RD is given back
 	copy(buf[3:headerSize], f.head[1:])
-	rest := buf[p.end : p.end+len(f.rest)]
-	copy(rest, f.rest)
-	for _, at := range f.serials {
-		binary.BigEndian.PutUint32(rest[at:], serials[f.zone])
-	}
-	if by := p.nameEnd - headerSize - f.name; by != 0 {
-		for _, at := range f.moved {
-			binary.BigEndian.PutUint16(rest[at:], uint16(int(binary.BigEndian.Uint16(rest[at:]))+by))
-		}
+	end := p.end + copy(buf[p.end:], f.rest)
+	var options []byte
+	if f.more != nil {
+		options = f.more.options
+		f.patch(buf[p.end:end], p, serials, zone)
 	}
 	if p.edns {
 		binary.BigEndian.PutUint16(buf[10:], binary.BigEndian.Uint16(f.head[8:])+1)
-		writeOPT(buf[p.end+len(f.rest):], p.do, f.options)
+		writeOPT(buf[end:], p.do, options)
+	}
+}
+
+// patch writes what differs into a copy of rest.
+func (f *form) patch(rest []byte, p *question, serials []uint32, zone int32) {
+	for _, at := range f.more.serials {
+		binary.BigEndian.PutUint32(rest[at:], serials[zone])
+	}
+	if by := p.nameEnd - headerSize - int(f.name); by != 0 {
+		for _, at := range f.more.moved {
+			binary.BigEndian.PutUint16(rest[at:], uint16(int(binary.BigEndian.Uint16(rest[at:]))+by))
+		}
 	}
 }
 
@@ -138,4 +165,4 @@ func (s *Served) Empty(buf []byte) int {
 }
 
 // Zone is the name of the zone that answered, in the packet; nil: none did.
-func (s *Served) Zone() []byte { return s.Name[len(s.Name)-s.Variant.suffix:] }
+func (s *Served) Zone() []byte { return s.Name[len(s.Name)-int(s.Variant.suffix):] }

@@ -26,39 +26,59 @@ type Table struct {
 
 // zone is what a zone answers alike at all its names.
 type zone struct {
-	octets    int // of its name
+	octets    uint8 // of its name
 	noData    *Variant
 	nameError *Variant
 	any       *Variant
 	anySet    *routing.RRset // what any answers with
 }
 
-// entry is what one name is answered with.
+// entry is what one name is answered with. Memory is what a lookup costs when there are
+// many names, so it lies together.
 type entry struct {
-	types []typed
-	other typed    // all other types
 	below *Variant // names below that do not exist; nil: the general path knows
+	types []typed  // the first one stands for all types without one
+	room  [5]typed // for types, where it is enough
 }
 
-// typed is the answers for one type.
+// typed is the answers for one type. Without plans, the general path answers.
 type typed struct {
-	typ      uint16
+	typ   uint16
+	after time.Duration // the general path answers when no leader was heard for longer; 0: never
+	plan  plan          // of all clients, where from is nil
+	from  *byClient
+}
+
+// plan is how answers divide all draws, in order. Without parts, the choice decides.
+type plan []part
+
+type part struct {
+	last    uint64   // the highest draw
+	variant *Variant // nil: the general path answers
+}
+
+// byClient is the choice among several plans, or what no plan can say.
+type byClient struct {
 	choice   routing.Choice
-	variants []*Variant // by number of the choice; nil: the general path answers
+	plans    []plan
+	variants []*Variant // by number of the choice
 }
 
 // Variant is one prebuilt answer.
 type Variant struct {
+	form form
 	Labels
-	Kind  routing.Kind
-	Rcode uint8
-	Zone  int // number in the routing table; -1: none
+	Kind   routing.Kind
+	Rcode  uint8
+	suffix uint8                  // octets of the zone's name
+	Zone   int32                  // number in the routing table; -1: none
+	signed atomic.Pointer[signed] // nil: nothing is
+	source *source                // nil: many names share it
+	room   [32]byte               // for what follows the question, where it is enough
+}
 
-	suffix int // octets of the zone's name
-	form   form
-	signed atomic.Pointer[signed]
-
-	// where it comes from, for who signs it: the prepared answer of a name and type.
+// source is where a variant comes from, for who signs it: a prepared answer.
+type source struct {
 	name   string
 	typ    uint16
 	number int
@@ -132,14 +152,17 @@ func (t *Table) Answer(buf []byte, n int, q *Query) (s Served, ok bool) {
 	f := &s.Variant.form
 	if s.Variant.Signed && (p.do || ofSignatures(p.qtype)) {
 		sig := s.Variant.signed.Load()
-		if sig == nil || !q.Now.Before(sig.until) || !p.do || sig.keys != q.Keys(s.Variant.Zone) {
+		if sig == nil || !q.Now.Before(sig.until) || !p.do || sig.keys != q.Keys(int(s.Variant.Zone)) {
 			return s, false
 		}
 		f = &sig.form
 	}
 	size := p.end + len(f.rest)
 	if p.edns {
-		size += optSize + len(f.options)
+		size += optSize
+		if f.more != nil {
+			size += len(f.more.options)
+		}
 	}
 	limit := q.Limit
 	if !q.Stream {
@@ -151,7 +174,7 @@ func (t *Table) Answer(buf []byte, n int, q *Query) (s Served, ok bool) {
 		s.Variant = nil
 		return s, false
 	}
-	f.write(buf, &p, t.serials)
+	f.write(buf, &p, t.serials, s.Variant.Zone)
 	s.Size = size
 	return s, true
 }
@@ -180,25 +203,44 @@ func (t *Table) entry(at int) *entry { return t.blocks[at>>blockBits][at&(blockS
 
 // choose returns the variant of a name for a type and a client.
 func (t *Table) choose(e *entry, qtype uint16, q *Query) *Variant {
-	at := &e.other
-	for i := range e.types {
-		if e.types[i].typ == qtype {
-			at = &e.types[i]
+	if len(e.types) == 0 {
+		return nil
+	}
+	at := &e.types[0]
+	for i := range e.types[1:] {
+		if e.types[i+1].typ == qtype {
+			at = &e.types[i+1]
 			break
 		}
 	}
-	if len(at.variants) == 0 {
+	if at.after > 0 && q.Stale > at.after {
 		return nil
 	}
-	if after := at.choice.After(); after > 0 && q.Stale > after {
+	p := at.plan
+	if len(p) == 1 {
+		return p[0].variant
+	}
+	var rq routing.Query
+	if at.from != nil {
+		rq.Client = q.Client
+		p = at.from.plans[at.from.choice.Plan(t.routing, &rq)]
+		if len(p) == 1 {
+			return p[0].variant
+		}
+	}
+	if len(p) > 0 {
+		draw, i := q.Draw(), 0
+		for p[i].last < draw {
+			i++
+		}
+		return p[i].variant
+	}
+	if at.from == nil {
 		return nil
 	}
-	if at.choice.Always() {
-		return at.variants[0]
-	}
-	rq := routing.Query{Client: q.Client, Draw: q.Draw(), Stale: q.Stale}
-	if number, ok := at.choice.Choose(t.routing, &rq); ok {
-		return at.variants[number]
+	rq.Draw, rq.Stale = q.Draw(), q.Stale
+	if number, ok := at.from.choice.Choose(t.routing, &rq); ok {
+		return at.from.variants[number]
 	}
 	return nil
 }
