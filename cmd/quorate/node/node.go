@@ -235,6 +235,10 @@ func (n *Node) openDNS() error {
 		Log:        n.log,
 		Registerer: n.registry,
 	})
+	if t := n.tables.table.Load(); t != nil {
+		n.dns.Publish(t)
+	}
+	n.tables.serve = n.dns.Publish
 	if err := n.dns.Bind(); err != nil {
 		return err
 	}
