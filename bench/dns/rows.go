@@ -3,8 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/netip"
 	"slices"
+	"strconv"
 	"time"
+
+	"github.com/quorate/quorate/dnsserver/client"
 )
 
 // row is a line or more of the table: who takes turns, and what is read from it.
@@ -194,8 +199,31 @@ func geoLineup(ctx context.Context, b *bench) (*lineup, error) {
 			return err
 		}
 		l.add(s, how)
+		if err := answersByPlace(ctx, s); err != nil {
+			return err
+		}
 		return b.withFloor(ctx, l, how)
 	})
+}
+
+// answersByPlace requires that clients of several networks get several answers:
+// without the GeoIP file all would be nowhere, and quickly answered.
+func answersByPlace(ctx context.Context, s *server) error {
+	seen := map[netip.Addr]bool{}
+	for i := range 4 * clusterCount {
+		network := netip.PrefixFrom(netip.AddrFrom4([4]byte{127, byte(7 * i), byte(31 * i), 0}), 24)
+		reply, err := client.Query(ctx, net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)), weightedAsks(), "A", client.Options{Subnet: network})
+		if err != nil {
+			return err
+		}
+		for _, a := range reply.Addresses {
+			seen[a] = true
+		}
+	}
+	if len(seen) < clusterCount/2 {
+		return fmt.Errorf("clients of %d networks get only %d answers; is the GeoIP file in use? %s", 4*clusterCount, len(seen), s.tail())
+	}
+	return nil
 }
 
 // latencyRate is what each server is asked in the row of latency.
