@@ -1,9 +1,9 @@
 package dnsserver
 
 import (
-	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 )
 
 // connections counts open TCP connections against a limit in all and one for each
@@ -11,57 +11,49 @@ import (
 type connections struct {
 	max, maxPrefix int
 
-	mu       sync.Mutex // guards what follows
-	open     map[net.Conn]struct{}
+	open atomic.Int64
+
+	mu       sync.Mutex // guards byPrefix, and that open grows no further than max
 	byPrefix map[netip.Prefix]int
-	closed   bool
 }
 
 func newConnections(limit, perPrefix int) *connections {
-	return &connections{max: limit, maxPrefix: perPrefix, open: map[net.Conn]struct{}{}, byPrefix: map[netip.Prefix]int{}}
+	return &connections{max: limit, maxPrefix: perPrefix, byPrefix: map[netip.Prefix]int{}}
 }
 
-// take counts a connection. The release it returns closes the connection and must
-// be called once; it is nil when a limit is reached, and why then says which.
-func (cs *connections) take(c net.Conn, client netip.Addr) (release func(), why string) {
-	prefix := network(client)
+// Why a connection is turned away.
+const (
+	tcpFull   = "full"   // too many in all
+	tcpPrefix = "prefix" // too many of its network
+)
+
+// take counts a connection of a network. When a limit is reached it does not, and
+// says which one. What was taken must be released once.
+func (cs *connections) take(prefix netip.Prefix) (refused string) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	switch {
-	case cs.closed, len(cs.open) >= cs.max:
-		return nil, "full"
 	case cs.byPrefix[prefix] >= cs.maxPrefix:
-		return nil, "prefix"
+		return tcpPrefix
+	case int(cs.open.Load()) >= cs.max:
+		return tcpFull
 	}
-	cs.open[c] = struct{}{}
+	cs.open.Add(1)
 	cs.byPrefix[prefix]++
-	return func() {
-		_ = c.Close() // whatever was to be sent is sent
-		cs.mu.Lock()
-		defer cs.mu.Unlock()
-		delete(cs.open, c)
-		if cs.byPrefix[prefix]--; cs.byPrefix[prefix] == 0 {
-			delete(cs.byPrefix, prefix)
-		}
-	}, ""
+	return ""
+}
+
+func (cs *connections) release(prefix netip.Prefix) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.open.Add(-1)
+	if cs.byPrefix[prefix]--; cs.byPrefix[prefix] == 0 {
+		delete(cs.byPrefix, prefix)
+	}
 }
 
 // pressed reports whether at least half of the connections are taken.
-func (cs *connections) pressed() bool {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	return 2*len(cs.open) >= cs.max
-}
-
-// closeAll ends all connections and lets no new one in.
-func (cs *connections) closeAll() {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	cs.closed = true
-	for c := range cs.open {
-		_ = c.Close() // its reader wakes up and releases it
-	}
-}
+func (cs *connections) pressed() bool { return 2*int(cs.open.Load()) >= cs.max }
 
 // network is what counts as one client: a /24, or a /56 (FAULTS 5).
 func network(a netip.Addr) netip.Prefix {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"net/netip"
+	"time"
 
 	"github.com/miekg/dns"
 )
@@ -21,6 +22,8 @@ type edns struct {
 	cookie    cookie
 	subnet    netip.Prefix
 	ecs       *dns.EDNS0_SUBNET // to send back
+	keepalive bool              // who asks wants to know how long the connection may be idle (RFC 7828)
+	idle      time.Duration     // what to say of that; 0: nothing
 	errors    []dns.EDNS0       // extended errors to send (RFC 8914)
 }
 
@@ -64,6 +67,8 @@ func (e *edns) readOptions(options []byte) bool {
 			ok = e.readSubnet(data)
 		case code == dns.EDNS0COOKIE && e.cookie.client == nil:
 			e.cookie, ok = readCookie(data)
+		case code == dns.EDNS0TCPKEEPALIVE:
+			e.keepalive = true
 		}
 		if !ok {
 			return false
@@ -109,6 +114,9 @@ func (e *edns) reply(cfg Config) *dns.OPT {
 	}
 	if e.ecs != nil {
 		opt.Option = append(opt.Option, e.ecs)
+	}
+	if e.idle > 0 {
+		opt.Option = append(opt.Option, &dns.EDNS0_TCP_KEEPALIVE{Code: dns.EDNS0TCPKEEPALIVE, Timeout: uint16(e.idle / keepaliveUnit)})
 	}
 	opt.Option = append(opt.Option, e.errors...)
 	return opt

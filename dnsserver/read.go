@@ -30,6 +30,9 @@ func (s *Server) read(req request, wire []byte) *message {
 	if req.proto == UDP {
 		m.limit = min(m.edns.limit(), s.cfg.UDPSize, udpSize)
 	}
+	if req.proto == TCP && m.edns.keepalive {
+		m.edns.idle = s.tcpIdle() // over UDP there is nothing to keep (RFC 7828 3.3.1)
+	}
 	m.judge(&q)
 	if req.proto == UDP && m.asks() && q.qtype == dns.TypeANY && !m.edns.cookie.good {
 		m.limit = min(m.limit, 2*len(wire)) // RFC 8482 says small, and this is what small is

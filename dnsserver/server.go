@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/netip"
 	"runtime"
 	"sync"
@@ -21,6 +22,7 @@ type Server struct {
 	log     *slog.Logger
 	metrics *metrics
 	conns   *connections
+	times   tcpTimes
 	traffic *traffic
 	shared  *shard // counts what no worker of its own does: TCP and Respond
 	made    time.Time
@@ -60,7 +62,7 @@ func New(cfg Config) *Server {
 	if cfg.MaxTCPPerPrefix == 0 {
 		cfg.MaxTCPPerPrefix = maxTCPPerPrefix
 	}
-	s := &Server{published: publisher{due: make(chan struct{}, 1)}, cfg: cfg, signer: dnssec.NewSigner(cfg.Signing), log: cfg.Log, made: time.Now(), cookies: DrawCookieSecrets()}
+	s := &Server{published: publisher{due: make(chan struct{}, 1)}, cfg: cfg, times: tcpDefaults, signer: dnssec.NewSigner(cfg.Signing), log: cfg.Log, made: time.Now(), cookies: DrawCookieSecrets()}
 	s.Limit(cfg.RateLimit)
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -127,19 +129,20 @@ func (s *Server) Run(ctx context.Context) error {
 	bound := s.bound
 	s.mu.Unlock()
 	var wg sync.WaitGroup
+	var listeners []*net.TCPListener
 	for _, b := range bound {
 		for _, p := range b.udp {
 			wg.Go(func() { s.serveUDP(ctx, p) })
 		}
-		wg.Go(func() { s.serveTCP(ctx, b.tcp) })
+		listeners = append(listeners, b.tcp)
 	}
+	wg.Go(func() { s.serveTCP(ctx, listeners) })
 	wg.Go(func() { s.keepPrepared(ctx) })
 	wg.Go(func() { s.traffic.run(ctx) })
 	<-ctx.Done()
 	for _, b := range bound {
 		b.stop()
 	}
-	s.conns.closeAll()
 	wg.Wait()
 	for _, b := range bound {
 		b.close()

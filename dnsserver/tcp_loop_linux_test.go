@@ -1,0 +1,160 @@
+package dnsserver
+
+import (
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// driven is a loop whose turns and clock the test makes.
+type driven struct{ *tcpLoop }
+
+func drive(t *testing.T, max int) driven {
+	t.Helper()
+	cfg := testConfig(testTable(t))
+	cfg.MaxTCP = max
+	l, err := newTCPLoop(New(cfg), nil)
+	require.NoError(t, err)
+	t.Cleanup(l.close)
+	return driven{l}
+}
+
+// connect opens a connection and returns its client's side.
+func (d driven) connect(t *testing.T) int {
+	t.Helper()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
+	require.NoError(t, err)
+	require.NoError(t, unix.SetsockoptInt(pair[1], unix.SOL_SOCKET, unix.SO_SNDBUF, 1)) // as little as there is
+	t.Cleanup(func() { _ = unix.Close(pair[0]) })
+	d.worker.begin(d.s.current(), 0)
+	d.open(pair[1], someClient)
+	return pair[0]
+}
+
+// next makes a turn at a time.
+func (d driven) next(at time.Duration) {
+	d.now = at
+	d.turn(d.wait(0))
+}
+
+func TestTCPLoopDeadlines(t *testing.T) {
+	const tick = 50 * time.Millisecond
+	for _, tt := range tcpCases(t) {
+		t.Run(tt.name, func(t *testing.T) {
+			d := drive(t, tt.max)
+			fd := d.connect(t)
+			steps, buf := tt.steps, make([]byte, 4096)
+			for at := time.Duration(0); d.s.conns.open.Load() > 0; at += tick {
+				require.Less(t, at, time.Minute)
+				for len(steps) > 0 && steps[0].at <= at {
+					_, _ = unix.Write(fd, steps[0].send) // it may be closed by now
+					steps = steps[1:]
+				}
+				for tt.reads {
+					if n, err := unix.Read(fd, buf); n <= 0 || err != nil {
+						break
+					}
+				}
+				d.next(at)
+			}
+			require.Equal(t, tt.want, d.now)
+		})
+	}
+}
+
+// The time until something expires is what the loop sleeps: no longer, or it would be
+// late, and for ever when there is nothing.
+func TestTCPLoopSleepsUntilSomethingExpires(t *testing.T) {
+	d := drive(t, 100)
+	require.Negative(t, d.untilNext())
+	d.connect(t)
+	require.Equal(t, 10*time.Second, d.untilNext())
+	fd := d.connect(t)
+	_, err := unix.Write(fd, []byte{0})
+	require.NoError(t, err)
+	d.next(time.Second)
+	require.Equal(t, 2*time.Second, d.untilNext())
+	d.now = 2500 * time.Millisecond
+	require.Equal(t, 500*time.Millisecond, d.untilNext())
+	d.pause()
+	require.Equal(t, acceptPause, d.untilNext())
+	d.next(3 * time.Second)
+	require.Equal(t, 7*time.Second, d.untilNext())
+}
+
+// What a connection makes the loop keep is bounded, whatever its client does.
+func TestTCPLoopKeepsLittleForAClientThatNeverReads(t *testing.T) {
+	d := drive(t, 100)
+	fd := d.connect(t)
+	many := repeat(framed(t, newQuery("big.gslb.test.", dns.TypeA)), 200)
+	for at := range 100 {
+		_, _ = unix.Write(fd, many) // as much as it takes
+		d.next(time.Duration(at))
+	}
+	c := &d.conns[0]
+	require.NotEmpty(t, c.out)
+	require.LessOrEqual(t, len(c.out), tcpFlush+dns.MaxMsgSize)
+	require.LessOrEqual(t, len(c.in), tcpRead+maxTCPQuery+prefixSize)
+	buf := make([]byte, 1<<16)
+	for range 100000 { // it reads after all: everything goes on where it stopped
+		if n, _ := unix.Read(fd, buf); n <= 0 && len(c.out) == 0 {
+			break
+		}
+		d.next(time.Second)
+	}
+	require.Zero(t, len(c.out))
+	require.EqualValues(t, 1, d.s.conns.open.Load())
+}
+
+func TestTCPLoopMakesRoom(t *testing.T) {
+	query := framed(t, newQuery("web.gslb.test.", dns.TypeA))
+	d := drive(t, 3)
+	asked := d.connect(t)
+	_, err := unix.Write(asked, query)
+	require.NoError(t, err)
+	d.next(1)
+	silent, late := d.connect(t), d.connect(t)
+	_, err = unix.Write(silent, query) // the loop has not looked yet
+	require.NoError(t, err)
+	d.now = 2
+	d.connect(t)
+	closed := func(fd int) bool {
+		for {
+			n, err := unix.Read(fd, make([]byte, 4096))
+			if n <= 0 {
+				return err == nil
+			}
+		}
+	}
+	require.True(t, closed(late), "one that never asked makes room")
+	require.False(t, closed(silent), "one whose query has come does not")
+	d.now = 3
+	d.connect(t) // instead of the one above
+	require.False(t, closed(asked))
+	d.enqueue(d.queues[waitFirst].first, waitNext) // now all have asked
+	d.now = 4
+	d.connect(t)
+	require.True(t, closed(asked), "then the one that has been idle longest")
+	require.EqualValues(t, 3, d.s.conns.open.Load())
+}
+
+// An event of a turn may be of a connection that another one of it has ended, and
+// whose slot is another's by now.
+func TestTCPLoopDropsEventsOfAnEarlierLife(t *testing.T) {
+	d := drive(t, 1)
+	fd := d.connect(t)
+	_, err := unix.Write(fd, []byte{0xff, 0xff})
+	require.NoError(t, err)
+	require.Equal(t, 1, d.wait(0))
+	event := d.events[0]
+	d.finish(event.Fd)
+	second := d.connect(t)
+	require.Equal(t, event.Fd, d.queues[waitFirst].first, "the slot is used again")
+	_, err = unix.Write(second, []byte{0})
+	require.NoError(t, err)
+	d.event(event)
+	require.Equal(t, event.Fd, d.queues[waitFirst].first, "nothing was read of the second")
+}
