@@ -132,6 +132,9 @@ type Config struct {
 	// why. Nil: none.
 	MissingSecrets func() []string
 
+	// ZoneKeys is what this node has to sign a zone with. Nil: nothing.
+	ZoneKeys func(zone string) ZoneKeys
+
 	// Traffic is what clients asked this node's DNS for lately. Nil: not told.
 	Traffic func() Traffic
 

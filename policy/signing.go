@@ -27,6 +27,41 @@ const (
 	rollJump          // anything else
 )
 
+// SigningStep is where the keys of a role stand, and what comes next.
+type SigningStep struct {
+	Role  string // "ksk" or "zsk"
+	Keys  statestore.Secret
+	Since time.Time // they are those
+
+	// Then is what comes next, and Due from when on it may; none while no roll has begun.
+	Then statestore.Secret
+	Due  time.Time
+}
+
+// SigningSteps returns where the roll of each role of a signed zone stands, KSK first.
+func SigningSteps(st *statestore.State, zone string) []SigningStep {
+	z, marks := st.Spec.Zones[zone], st.Signing[zone]
+	if z == nil || z.DNSSEC == nil || marks == nil {
+		return nil
+	}
+	d := z.DNSSEC
+	return []SigningStep{
+		stepOf("ksk", d.KSK, marks.KSK, marks.KSK.RollDue(d.KSK, true, d.DSTTL)),
+		stepOf("zsk", d.ZSK, marks.ZSK, marks.ZSK.RollDue(d.ZSK, false, d.DSTTL)),
+	}
+}
+
+func stepOf(role string, keys statestore.Secret, mark statestore.SigningMark, due time.Time) SigningStep {
+	s := SigningStep{Role: role, Keys: keys, Since: mark.Since, Due: due}
+	switch {
+	case keys.Next != "":
+		s.Then = statestore.Secret{Secret: keys.Next, Previous: keys.Secret}
+	case keys.Previous != "":
+		s.Then = statestore.Secret{Secret: keys.Secret}
+	}
+	return s
+}
+
 // rollOf returns which step leads from one set of keys to the other.
 func rollOf(was, is statestore.Secret) roll {
 	switch {

@@ -35,14 +35,14 @@ const (
 // Limits bound what signing costs. A zero value takes the default.
 type Limits struct {
 	Signers   int // at once; default: one a CPU
-	PerSecond int // signatures of made-up names; of own names twice that. Default: 5,000 a CPU
+	PerSecond int // signatures of made-up names; of own names four times that. Default: 2,500 a CPU
 	Kept      int // signatures of own names; of made-up ones a quarter. Default: 65,536
 }
 
-// Defaults of Limits. A signature takes some 20 microseconds, so made-up names take
+// Defaults of Limits. A signature takes some 40 microseconds, so made-up names take
 // a tenth of each CPU at most.
 const (
-	defaultPerSecond = 5_000
+	defaultPerSecond = 2_500
 	defaultKept      = 65_536
 )
 
@@ -73,7 +73,7 @@ func NewSigner(l Limits) *Signer {
 	}
 	s := &Signer{slots: make(chan struct{}, l.Signers)}
 	// The zone's own names may come all at once: after a start, or a roll.
-	s.lanes[Own] = lane{cache: newCache(l.Kept), budget: newBudget(2*l.PerSecond, 2*l.PerSecond)}
+	s.lanes[Own] = lane{cache: newCache(l.Kept), budget: newBudget(4*l.PerSecond, 4*l.PerSecond)}
 	s.lanes[Made] = lane{cache: newCache(l.Kept / 4), budget: newBudget(l.PerSecond, max(1, l.PerSecond/10))}
 	return s
 }
@@ -199,19 +199,25 @@ func (k *signing) id(content [digestSize]byte) [digestSize]byte {
 // idle is after how long a signature that nobody asked for does not count as served.
 const idle = 600 // seconds
 
-// Earliest returns when the first of the signatures expires that the zone is served
-// with; false: none is.
-func (s *Signer) Earliest(now time.Time, zone string) (time.Time, bool) {
-	first, seconds := int64(0), now.Unix()
+// Earliest returns when the first of the signatures expires that each zone is served
+// with, by zone; one that is not asked for is not there.
+func (s *Signer) Earliest(now time.Time) map[string]time.Time {
+	first, seconds := map[string]int64{}, now.Unix()
 	for i := range s.lanes {
 		s.lanes[i].cache.each(func(e *entry) {
-			served := e.current(seconds) || seconds-e.used.Load() < idle && e.good(seconds)
-			if e.zone == zone && served && (first == 0 || e.expiration < first) {
-				first = e.expiration
+			if !e.current(seconds) && (seconds-e.used.Load() >= idle || !e.good(seconds)) {
+				return
+			}
+			if have, ok := first[e.zone]; !ok || e.expiration < have {
+				first[e.zone] = e.expiration
 			}
 		})
 	}
-	return time.Unix(first, 0), first != 0
+	at := make(map[string]time.Time, len(first))
+	for zone, seconds := range first {
+		at[zone] = time.Unix(seconds, 0)
+	}
+	return at
 }
 
 // Counts is what a signer did.

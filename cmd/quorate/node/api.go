@@ -31,6 +31,7 @@ func (n *Node) apiConfig() api.Config {
 		Quorum:         n.quorum,
 		Table:          n.tables.table.Load,
 		Decode:         decodeSpec,
+		ZoneKeys:       n.zoneKeys,
 		Traffic:        n.traffic,
 		Call:           n.raft.Call,
 		Probe:          n.probeNow,

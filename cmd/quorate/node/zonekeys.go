@@ -6,9 +6,11 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/quorate/quorate/api"
 	"github.com/quorate/quorate/dnsserver/dnssec"
 	"github.com/quorate/quorate/statestore"
 )
@@ -154,6 +156,22 @@ func (k *zoneKeys) key(name string) (*dnssec.Key, error) {
 		return nil, fmt.Errorf("secret %s: %w", name, err)
 	}
 	return key, nil
+}
+
+// zoneKeys is what this node has to sign a zone with, for people.
+func (n *Node) zoneKeys(zone string) api.ZoneKeys {
+	z := n.keys.of(zone)
+	if z == nil {
+		return api.ZoneKeys{}
+	}
+	out := api.ZoneKeys{Until: n.dns.SignedUntil(zone)}
+	if err := errors.Join(z.Err, z.Lacks); err != nil {
+		out.Problem = strings.ReplaceAll(err.Error(), "\n", "; ")
+	}
+	for _, k := range z.Keys() {
+		out.Keys = append(out.Keys, api.ZoneKey(k))
+	}
+	return out
 }
 
 // namesZoneKey reports whether a secret is a key of a signed zone.
