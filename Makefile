@@ -7,7 +7,7 @@ PKGS      := ./...
 # Pure packages and consensus also run under the race detector.
 RACE_PKGS := ./health/... ./statestore/... ./policy/... ./routing/... ./consensus/... ./controller/... ./probe/... ./dnsserver/...
 
-.PHONY: help demo build test race check fmt-check fix-fmt vet lint browser integration bench bench-dns fuzz clean
+.PHONY: help demo build test race check fmt-check fix-fmt vet lint browser integration conformance bench bench-dns fuzz clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -37,9 +37,10 @@ vet: ## go vet
 	$(GO) vet $(PKGS)
 	$(GO) vet -tags integration ./integration/... ./probe/...
 	$(GO) vet -tags browser ./api
+	$(GO) vet -tags conformance ./integration/conformance
 
 lint: ## staticcheck
-	$(GO) tool -modfile=tools/go.mod staticcheck -tags integration,browser $(PKGS)
+	$(GO) tool -modfile=tools/go.mod staticcheck -tags integration,browser,conformance $(PKGS)
 
 browser: ## the console in a real browser (chromium)
 	$(GO) test -tags browser -count=1 -timeout 10m -run '^TestBrowser' ./api
@@ -47,6 +48,9 @@ browser: ## the console in a real browser (chromium)
 integration: build ## real servers for every check, real processes in network namespaces (root)
 	$(GO) test -tags integration -count=1 -timeout 10m -run '^TestReal' ./probe
 	$(GO) test -tags integration -count=1 -v -timeout 30m ./integration/cluster
+
+conformance: build ## NSD, Knot, unbound, BIND, delv, dnsviz, zonemaster (root; docs/conformance.md)
+	cd integration/conformance && $(GO) test -tags conformance -count=1 -timeout 15m
 
 bench: build ## detection, cutover, start-up, idle cost, probing at scale, choosing and compiling
 	@failed=0; \
