@@ -23,6 +23,10 @@ type figure struct {
 	gate, goal    float64
 	most          bool   // the figure is to be at most its gate, else at least
 	absent        string // why there is none
+
+	// ceiling is what the floor itself reaches against the same peer; 0: not known. A
+	// gate above it is out of everybody's reach on that machine.
+	ceiling float64
 }
 
 // Verdicts of a figure.
@@ -67,7 +71,11 @@ func (f figure) measured() string {
 	case f.against == "":
 		return fmt.Sprintf("%.0f", f.value.median)
 	}
-	return fmt.Sprintf("%.3f [%.3f-%.3f]", f.value.median, f.value.least, f.value.most)
+	text := fmt.Sprintf("%.3f [%.3f-%.3f]", f.value.median, f.value.least, f.value.most)
+	if f.ceiling > 0 && f.ceiling < f.goal {
+		text += fmt.Sprintf(", the floor itself %.3f", f.ceiling)
+	}
+	return text
 }
 
 // limit shows a gate or a goal.
@@ -123,7 +131,11 @@ func (rep *report) atMost(what, against string, s spread, gate, goal float64) {
 
 // versus compares two targets that were both compared with the reference.
 func (rep *report) versus(r *results, what, name, other string, gate, goal float64) {
-	rep.add(figure{what: what, against: other, value: r.between(name, other, qps), gate: gate, goal: goal, absent: r.absent[strings.Fields(other)[0]]})
+	f := figure{what: what, against: other, value: r.between(name, other, qps), gate: gate, goal: goal, absent: r.absent[other]}
+	if theirs := r.against(other, qps).median; theirs > 0 {
+		f.ceiling = 1 / theirs
+	}
+	rep.add(f)
 }
 
 // peer compares a target with the reference.

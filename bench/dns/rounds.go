@@ -59,6 +59,11 @@ func (b *bench) rounds(ctx context.Context, l *lineup) (*results, error) {
 	for _, t := range l.targets {
 		res.order = append(res.order, t.name)
 	}
+	for _, s := range l.servers {
+		if err := s.settle(ctx); err != nil {
+			return nil, err
+		}
+	}
 	for round := range b.opts.rounds {
 		targets := slices.Clone(l.targets)
 		if round%2 == 1 {
@@ -174,6 +179,9 @@ func (b *bench) writeProfile(ctx context.Context, chosen []row, path string) err
 	watched := append(slices.Clone(l.targets), l.reference)
 	i := slices.IndexFunc(watched, func(t *target) bool { return t.srv.quorate })
 	t := watched[i]
+	if err := t.srv.settle(ctx); err != nil {
+		return err
+	}
 	perf := exec.CommandContext(ctx, "perf", "record", "-g", "-F", "997", "-o", path, "-p", strconv.Itoa(t.srv.cmd.Process.Pid))
 	perf.Stderr = os.Stderr
 	if err := perf.Start(); err != nil {

@@ -208,6 +208,58 @@ func (s *server) rss() (int64, error) {
 	return sum, nil
 }
 
+// busy is how much processor time the server's processes have used, in seconds.
+func (s *server) busy() (float64, error) {
+	pids, err := s.pids()
+	if err != nil {
+		return 0, err
+	}
+	sum := 0.0
+	for _, pid := range pids {
+		files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+		if err != nil {
+			return 0, err
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				continue // that thread has ended
+			}
+			ns, err := strconv.ParseFloat(strings.Fields(string(text))[0], 64)
+			if err != nil {
+				return 0, err
+			}
+			sum += ns / 1e9
+		}
+	}
+	return sum, nil
+}
+
+const (
+	// A server that used less of its core than idleShare over idleTime has done what
+	// its start gave it to do.
+	idleShare   = 0.05
+	idleTime    = 500 * time.Millisecond
+	idleTimeout = 20 * time.Second
+)
+
+// settle waits until the server is idle. One that never is (it probes often) is
+// taken as it is.
+func (s *server) settle(ctx context.Context) error {
+	before, err := s.busy()
+	for until := time.Now().Add(idleTimeout); err == nil && time.Now().Before(until); {
+		if err := pause(ctx, idleTime); err != nil {
+			return err
+		}
+		var now float64
+		if now, err = s.busy(); now-before < idleShare*idleTime.Seconds() {
+			break
+		}
+		before = now
+	}
+	return err
+}
+
 // startFloor starts the floor: what answering costs without looking anything up.
 func (b *bench) startFloor(context.Context) (*server, error) {
 	port, err := b.freePort()
