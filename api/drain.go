@@ -51,7 +51,7 @@ func (s *Server) drain(ctx context.Context, in *drainInput) (*output[apitype.Act
 	}
 	act := apitype.Act{
 		DryRun:  req.DryRun,
-		Impact:  impactsView(policy.DrainImpact(c.st, in.Name, services)),
+		Impact:  s.impacts(ctx, c, policy.DrainImpact(c.st, in.Name, services), policy.DrainRotations(c.st, in.Name, services)),
 		Blocked: blockersView(policy.CheckDrain(c.st, in.Name, services)),
 	}
 	if req.DryRun {
@@ -137,7 +137,7 @@ func (s *Server) undrain(ctx context.Context, in *undrainInput) (*output[apitype
 			return nil, err
 		}
 	}
-	act := apitype.Act{DryRun: req.DryRun, Impact: impactsView(policy.UndrainImpact(c.st, in.Name)), Blocked: []apitype.Blocker{}}
+	act := apitype.Act{DryRun: req.DryRun, Impact: s.impacts(ctx, c, policy.UndrainImpact(c.st, in.Name), policy.UndrainRotations(c.st, in.Name)), Blocked: []apitype.Blocker{}}
 	if req.DryRun {
 		act.Text = "would undrain " + in.Name
 		return envelope(c, "act", act), nil

@@ -58,7 +58,7 @@ func (s *Server) drains(ctx context.Context, in *drainsInput) (*output[apitype.A
 	}
 	act := apitype.Act{
 		DryRun:  req.DryRun,
-		Impact:  impactsView(policy.DrainsImpact(c.st, clusters, services)),
+		Impact:  s.impacts(ctx, c, policy.DrainsImpact(c.st, clusters, services), policy.DrainsRotations(c.st, clusters, services)),
 		Blocked: blockersView(policy.CheckDrains(c.st, clusters, services)),
 	}
 	if req.DryRun {

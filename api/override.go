@@ -63,7 +63,7 @@ func (s *Server) override(ctx context.Context, in *overrideInput) (*output[apity
 	}
 	act := apitype.Act{
 		DryRun:  req.DryRun,
-		Impact:  impactsView(policy.OverrideImpact(c.st, in.Name, req.Cluster)),
+		Impact:  s.impacts(ctx, c, policy.OverrideImpact(c.st, in.Name, req.Cluster), policy.OverrideRotations(c.st, in.Name, req.Cluster)),
 		Blocked: blockersView(policy.CheckOverride(c.st, in.Name, req.Cluster)),
 	}
 	if req.DryRun {
@@ -122,7 +122,7 @@ func (s *Server) clearOverride(ctx context.Context, in *clearOverrideInput) (*ou
 	if err := s.mayOverride(c, in.Name); err != nil {
 		return nil, err
 	}
-	act := apitype.Act{DryRun: req.DryRun, Impact: impactsView(policy.ClearOverrideImpact(c.st, in.Name)), Blocked: []apitype.Blocker{}}
+	act := apitype.Act{DryRun: req.DryRun, Impact: s.impacts(ctx, c, policy.ClearOverrideImpact(c.st, in.Name), policy.ClearOverrideRotations(c.st, in.Name)), Blocked: []apitype.Blocker{}}
 	plan := func(st *statestore.State) (statestore.Command, error) {
 		return statestore.ClearOverride{Service: in.Name, Reason: req.Reason, Rotations: policy.ClearOverrideRotations(st, in.Name)}, nil
 	}

@@ -164,3 +164,28 @@ func TestMoreNetworksThanWereTold(t *testing.T) {
 	require.Equal(t, 2, sum.recentNetworks)
 	require.False(t, sum.more)
 }
+
+func TestADrainTellsWhereThoseWhoAskGo(t *testing.T) {
+	r := newPlacedRig(t)
+	drain := func() apitype.Impact {
+		t.Helper()
+		act := items[apitype.Act](t, r.post("/v1/clusters/eu/drain", `{"reason":"upgrade","for":"2h","dry_run":true}`))[0]
+		for _, im := range act.Impact {
+			if im.Service == "web" {
+				return im
+			}
+		}
+		t.Fatal("web is not said")
+		return apitype.Impact{}
+	}
+	before := drain()
+	require.Zero(t, before.ObservedSeconds, "no node knows who asks")
+	r.tell(trafficOf("shop", 1), nil)
+	require.Equal(t, before, drain(), "nobody asked for web")
+	r.tell(trafficOf("web", 10, asking("10.1.7.0/24", 9), asking("10.2.7.0/24", 1)), nil)
+	im := drain()
+	require.Equal(t, []apitype.Percent{{Cluster: "eu", Percent: 90}, {Cluster: "us", Percent: 10}}, im.Before)
+	require.Equal(t, []apitype.Percent{{Cluster: "us", Percent: 100}}, im.After)
+	require.EqualValues(t, 1800, im.ObservedSeconds)
+	require.True(t, im.Moves)
+}

@@ -74,7 +74,7 @@ func (s *Server) count(req request, m *message) {
 	}
 	if req.sample > 0 && m.answer.Service != "" {
 		from := m.edns.subnet
-		if !from.IsValid() {
+		if !from.IsValid() || from.Bits() == 0 { // RFC 7871 7.1.2: the resolver stands for it
 			from = netip.PrefixFrom(client, client.BitLen())
 		}
 		req.shard.saw(req.sample, c.service(m.answer.Service), from)

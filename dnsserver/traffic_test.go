@@ -59,26 +59,27 @@ func TestTrafficIsWhoAskedForWhat(t *testing.T) {
 	asked(2, "web.gslb.test.", "2001:db8:0:1::1", "")
 	asked(4, "web.gslb.test.", "192.0.2.1", "198.51.100.0/24")
 	asked(1, "web.gslb.test.", "192.0.2.1", "10.0.0.0/8")
+	asked(2, "web.gslb.test.", "192.0.2.9", "0.0.0.0/0")
 	asked(7, "big.gslb.test.", "192.0.2.1", "")
 	asked(9, "nope.gslb.test.", "203.0.113.1", "")
 
 	got := s.Traffic(100)
-	require.Equal(t, map[string]uint64{"192.0.2.0/24": 8, "2001:db8::/56": 2, "198.51.100.0/24": 4, "10.0.0.0/8": 1}, queriesOf(got, "web"))
+	require.Equal(t, map[string]uint64{"192.0.2.0/24": 10, "2001:db8::/56": 2, "198.51.100.0/24": 4, "10.0.0.0/8": 1}, queriesOf(got, "web"))
 	require.Equal(t, map[string]uint64{"192.0.2.0/24": 7}, queriesOf(got, "big"))
 	require.Len(t, got.Services, 2, "clients of names that do not exist are not remembered")
 	web := serviceOf(t, got, "web")
-	require.EqualValues(t, 15, web.Answers)
-	require.EqualValues(t, 15, web.Recent)
+	require.EqualValues(t, 17, web.Answers)
+	require.EqualValues(t, 17, web.Recent)
 	require.Equal(t, 4, web.RecentNetworks)
 	require.False(t, web.More)
 	require.Equal(t, "192.0.2.0/24", web.Networks[0].Prefix.String(), "the busiest first")
 
 	top := s.TopNetworks(2)
 	require.Equal(t, []Network{
-		{netip.MustParsePrefix("192.0.2.0/24"), 15, 15.0 / 22},
-		{netip.MustParsePrefix("198.51.100.0/24"), 4, 4.0 / 22},
+		{netip.MustParsePrefix("192.0.2.0/24"), 17, 17.0 / 24},
+		{netip.MustParsePrefix("198.51.100.0/24"), 4, 4.0 / 24},
 	}, top)
-	require.Equal(t, map[string]uint64{"192.0.2.0/24": 8}, queriesOf(s.Traffic(1), "web"), "the limit is of all services together")
+	require.Equal(t, map[string]uint64{"192.0.2.0/24": 10}, queriesOf(s.Traffic(1), "web"), "the limit is of all services together")
 }
 
 // saw lets a shard answer for a service so many times.

@@ -43,13 +43,25 @@ func SupposeSpec(st *statestore.State, spec *statestore.Spec) *statestore.State 
 			ss.Ownership = nil // which Apply refuses
 		}
 	}
-	for _, rc := range Rotations(st, spec, nil, nil) {
-		ss := next.Services[rc.Service]
+	rotate(next, Rotations(st, spec, nil, nil))
+	return next
+}
+
+// SupposeRotations returns the state with other rotations, as far as answers go.
+func SupposeRotations(st *statestore.State, rotations []statestore.RotationChange) *statestore.State {
+	next := copyState(st)
+	rotate(next, rotations)
+	return next
+}
+
+// rotate changes rotations of a state whose services may be changed.
+func rotate(st *statestore.State, rotations []statestore.RotationChange) {
+	for _, rc := range rotations {
+		ss := st.Services[rc.Service]
 		ss.Rotation = statestore.Rotation{
 			Number: ss.Rotation.Number + 1, Index: st.Index, At: st.Now, Reason: rc.Reason, V4: rc.V4, V6: rc.V6, Clears: st.Now,
 		}
 	}
-	return next
 }
 
 // whatIf is a state that is being supposed.

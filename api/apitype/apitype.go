@@ -253,6 +253,10 @@ type Impact struct {
 	Moves         bool      `json:"moves"`          // some client gets another address
 	ClearsSeconds float64   `json:"clears_seconds"` // how long resolvers may hand out the old answer
 	Warnings      []string  `json:"warnings"`
+
+	// ObservedSeconds says that Before and After are parts of the queries of so long, as
+	// the networks that asked most make them; 0: of the weights.
+	ObservedSeconds float64 `json:"observed_seconds,omitempty"`
 }
 
 // Percent is a cluster's part of a service's answers.

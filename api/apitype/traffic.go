@@ -31,7 +31,7 @@ type RegionTraffic struct {
 
 // Text says who asked, in a few words.
 func (t ServiceTraffic) Text() string {
-	text := "nobody asked in the last " + lately(t.Seconds)
+	text := "nobody asked in the last " + Lately(t.Seconds)
 	if t.Answers > 0 || t.Networks > 0 {
 		more := ""
 		if t.MoreNetworks {
@@ -41,7 +41,7 @@ func (t ServiceTraffic) Text() string {
 		if t.Networks == 1 {
 			networks = "network"
 		}
-		text = fmt.Sprintf("%s%d client %s in the last %s, %s", more, t.Networks, networks, lately(t.Seconds), rate(t.AnswersPerSecond))
+		text = fmt.Sprintf("%s%d client %s in the last %s, %s", more, t.Networks, networks, Lately(t.Seconds), rate(t.AnswersPerSecond))
 	}
 	return text + unknownOf(t.MissingNodes, " (", ")")
 }
@@ -73,7 +73,7 @@ type ObservedReach struct {
 
 // Text says what changes for those who asked lately.
 func (o ObservedReach) Text() string {
-	text := fmt.Sprintf("%s of the queries of the last %s would get another cluster", part(o.MovedPercent), lately(o.Seconds))
+	text := fmt.Sprintf("%s of the queries of the last %s would get another cluster", part(o.MovedPercent), Lately(o.Seconds))
 	if o.LostPercent > 0 {
 		text += ", " + part(o.LostPercent) + " NONE"
 	}
@@ -104,8 +104,8 @@ func part(percent float64) string {
 	return fmt.Sprintf("%.0f%%", percent)
 }
 
-// lately is how far back something goes, in what people call that: 4m, 10m, hour.
-func lately(seconds float64) string {
+// Lately is how far back something goes, in what people call that: 4m, 10m, hour.
+func Lately(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	switch {
 	case d >= time.Hour:

@@ -217,6 +217,9 @@ func impactText(i apitype.Impact) string {
 	text := "no answer changes"
 	if i.Moves {
 		text = percents(i.Before) + " -> " + percents(i.After)
+		if i.ObservedSeconds > 0 {
+			text += " (of the last " + apitype.Lately(i.ObservedSeconds) + "'s queries)"
+		}
 	}
 	for _, warning := range i.Warnings {
 		text += "   WARNING " + warning
