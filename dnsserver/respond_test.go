@@ -1,7 +1,6 @@
 package dnsserver
 
 import (
-	"encoding/binary"
 	"net"
 	"testing"
 	"time"
@@ -328,40 +327,4 @@ func TestG14ExplainIsTheServer(t *testing.T) {
 			}
 		}
 	}
-}
-
-func FuzzRespond(f *testing.F) {
-	for _, q := range []*dns.Msg{newQuery("web.gslb.test.", dns.TypeA), withEDNS(newQuery(zone, dns.TypeNS), 4096), newQuery("www.gslb.test.", dns.TypeANY)} {
-		wire, err := q.Pack()
-		require.NoError(f, err)
-		f.Add(wire, false)
-		f.Add(wire, true)
-	}
-	cfg := testConfig(testTable(f))
-	s := New(cfg)
-	f.Fuzz(func(t *testing.T, query []byte, tcp bool) {
-		proto := UDP
-		if tcp {
-			proto = TCP
-		}
-		reply := s.Respond(cfg.Table(), query, someClient, proto)
-		if counted(t, s.metrics.panics) > 0 {
-			t.Fatalf("Respond(%x) panicked", query)
-		}
-		if len(query) < 12 || query[2]&0x80 != 0 {
-			if reply != nil {
-				t.Fatalf("Respond(%x) = %x, want silence", query, reply)
-			}
-			return
-		}
-		if len(reply) < 12 || binary.BigEndian.Uint16(reply) != binary.BigEndian.Uint16(query) || reply[2]&0x80 == 0 {
-			t.Fatalf("Respond(%x) = %x, want a response with the same id", query, reply)
-		}
-		if proto == UDP && len(reply) > 1232 {
-			t.Fatalf("Respond(%x) has %d octets, want at most 1232", query, len(reply))
-		}
-		if err := new(dns.Msg).Unpack(reply); err != nil {
-			t.Fatalf("Respond(%x) = %x, which does not read back: %v", query, reply, err)
-		}
-	})
 }
