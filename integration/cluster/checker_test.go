@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,6 +21,8 @@ type liar struct {
 	conn   *net.UDPConn
 	answer atomic.Pointer[netip.Addr] // nil: an empty answer
 	mute   atomic.Bool
+	late   atomic.Int64 // nanoseconds
+	loses  atomic.Int64 // one query of so many; 0: none
 	done   chan struct{}
 }
 
@@ -41,13 +44,18 @@ func newLiar(t *testing.T, h *host) *liar {
 func (l *liar) serve(t *testing.T) {
 	defer close(l.done)
 	buf := make([]byte, 1500)
-	for {
+	var answering sync.WaitGroup
+	defer answering.Wait()
+	for heard := int64(1); ; heard++ {
 		n, from, err := l.conn.ReadFromUDPAddrPort(buf)
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		var q dnsmessage.Message
 		if err := q.Unpack(buf[:n]); err != nil || l.mute.Load() {
+			continue
+		}
+		if loses := l.loses.Load(); loses > 0 && heard%loses == 0 {
 			continue
 		}
 		m := dnsmessage.Message{Header: dnsmessage.Header{ID: q.ID, Response: true, Authoritative: true}, Questions: q.Questions}
@@ -62,7 +70,11 @@ func (l *liar) serve(t *testing.T) {
 			t.Errorf("liar: %v", err)
 			return
 		}
-		_, _ = l.conn.WriteToUDPAddrPort(wire, from) // the client may be gone
+		late := time.Duration(l.late.Load())
+		answering.Go(func() {
+			<-time.After(late)
+			_, _ = l.conn.WriteToUDPAddrPort(wire, from) // the client may be gone
+		})
 	}
 }
 

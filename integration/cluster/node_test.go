@@ -70,7 +70,8 @@ api: { listen: "%s:7653" }
 peer: { listen: "%s:%d", advertise: "%s:%d", profile: lan }
 observer: { allow: [10.77.0.0/24], resolver: [%s] }
 log: { format: text, level: info }
-`, name, region, n.dir, h.addr, dnsPort, h.addr, h.addr, h.addr, peerPort, h.addr, peerPort, asks(name))
+limits: { memory: %dMiB }
+`, name, region, n.dir, h.addr, dnsPort, h.addr, h.addr, h.addr, peerPort, h.addr, peerPort, asks(name), memoryLimit>>20)
 	require.NoError(t, os.WriteFile(n.yaml, []byte(text), 0o644))
 	n.api, err = client.New(client.Options{Addrs: []string{"unix:" + n.socket}, Timeout: 10 * time.Second})
 	require.NoError(t, err)
