@@ -15,9 +15,10 @@ import (
 // worker is what one goroutine that answers queries has of its own.
 type worker struct {
 	*shard
-	proto Proto
-	query wire.Query // of the query that is being answered
-	from  *published // what it is answered from
+	proto    Proto
+	outcomes run
+	query    wire.Query // of the query that is being answered
+	from     *published // what it is answered from
 
 	unsigned *wire.Variant // the last query lacked only its signatures; nil: it did not
 
@@ -26,7 +27,7 @@ type worker struct {
 }
 
 func (s *Server) newWorker(sh *shard, proto Proto) *worker {
-	w := &worker{shard: sh, proto: proto}
+	w := &worker{shard: sh, proto: proto, outcomes: run{shard: sh}}
 	w.query.Draw = s.cfg.Draw
 	w.query.Keys = func(zone int) any { return s.keysOf(w.from, zone) }
 	w.query.Limit, w.query.Stream = min(s.cfg.UDPSize, udpSize), proto == TCP
@@ -65,12 +66,12 @@ func (s *Server) fast(w *worker, buf []byte, n int, client netip.Addr, sample ui
 				size, rcode = 0, unanswered
 			}
 			if verdict != limitNote {
-				w.add(p.outcome(&s.metrics.counters, int(v.Zone), a.Type, w.proto, client.Is6(), rcode))
+				w.outcomes.add(p.outcome(&s.metrics.counters, int(v.Zone), a.Type, w.proto, client.Is6(), rcode))
 				return size, true
 			}
 		}
 	}
-	w.add(p.outcome(&s.metrics.counters, int(v.Zone), a.Type, w.proto, client.Is6(), rcode))
+	w.outcomes.add(p.outcome(&s.metrics.counters, int(v.Zone), a.Type, w.proto, client.Is6(), rcode))
 	if v.Answer > 0 {
 		w.add(series(v.Answer - 1))
 	}

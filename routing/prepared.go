@@ -213,7 +213,10 @@ func (t *Table) Names() iter.Seq[string] {
 // types are answered alike. Those of an alias are its target's.
 func (t *Table) Answered(name string) []uint16 {
 	n, _, _ := t.layout.find(name)
-	types := []uint16{TypeANY, TypeDS} // DS may be another zone's to answer
+	types := []uint16{TypeANY}
+	if n != nil && (n.above != nil || n.cut != nil) {
+		types = append(types, TypeDS) // another zone's to answer
+	}
 	for range maxChain + 1 {
 		if n == nil {
 			break

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	blockBits = 7
+	blockBits = 5
 	blockSize = 1 << blockBits
 )
 
@@ -42,7 +42,9 @@ func Build(prev *Table, t *routing.Table, m Maker) *Table {
 				if &w.blocks[at][0] == &prev.blocks[at][0] {
 					w.blocks[at] = slices.Clone(w.blocks[at])
 				}
-				w.blocks[at][number&(blockSize-1)] = b.entry(w.names.list[number])
+				e := &w.blocks[at][number&(blockSize-1)]
+				*e = entry{}
+				b.entry(e, w.names.list[number])
 			}
 		}
 		return w
@@ -73,10 +75,11 @@ func (b *builder) all(w *Table) {
 	w.names = b.names
 	for number, name := range list {
 		if number&(blockSize-1) == 0 {
-			w.blocks = append(w.blocks, make([]*entry, 0, min(blockSize, len(list)-number)))
+			w.blocks = append(w.blocks, make([]entry, 0, min(blockSize, len(list)-number)))
 		}
 		last := &w.blocks[len(w.blocks)-1]
-		*last = append(*last, b.entry(name))
+		*last = append(*last, entry{})
+		b.entry(&(*last)[len(*last)-1], name)
 		for _, s := range b.uses {
 			if got := b.names.services[s]; len(got) == 0 || got[len(got)-1] != int32(number) {
 				b.names.services[s] = append(got, int32(number))
@@ -113,28 +116,31 @@ func spell(name string) (octets []byte, question string, ok bool) {
 }
 
 // entry makes what one name is answered with.
-func (b *builder) entry(name string) *entry {
-	e := &entry{}
+func (b *builder) entry(e *entry, name string) {
 	b.uses = b.uses[:0]
 	octets, question, ok := spell(name)
 	if !ok {
-		return e
+		return
 	}
 	at := asked{name: name, question: question, octets: len(octets)}
 	types := b.table.Answered(name)
 	for at.typ = privateUse; slices.Contains(types, at.typ); at.typ++ {
 	}
-	e.types = append(e.room[:0], b.typed(at))
+	list := []typed{b.typed(at)}
 	for _, typ := range types {
 		at.typ = typ
-		e.types = append(e.types, b.typed(at))
+		list = append(list, b.typed(at))
+	}
+	if len(list) > len(e.room) {
+		e.more = &list
+	} else {
+		e.n = copy(e.room[:], list)
 	}
 	if p, ok := b.table.Prepare(b.table.Unknown(name), routing.TypeA); ok {
 		if a := &p.Answers[0]; a.Kind == routing.NameError && len(a.Chain) == 0 {
 			e.below = b.names.zones[b.zoneNumber(a.Zone)].nameError
 		}
 	}
-	return e
 }
 
 // privateUse are types that stand for all that have no records (RFC 6895 3.1).
@@ -170,10 +176,20 @@ func (b *builder) typed(at asked) typed {
 		}
 		plans = append(plans, slices.Clip(pl))
 	}
-	if len(plans) == 1 && plans[0] != nil {
-		out.plan = plans[0]
-	} else {
-		out.from = &byClient{choice: p.Choice, plans: plans, variants: variants}
+	ones := make([]*Variant, len(plans))
+	for i, pl := range plans {
+		if len(pl) == 1 {
+			ones[i] = pl[0].variant
+		}
+	}
+	switch {
+	case len(plans) == 1 && len(plans[0]) == 1:
+		out.one = ones[0]
+	case len(plans) == 1 && plans[0] != nil:
+		out.drawn = &drawn{}
+		out.drawn.plan = append(out.drawn.room[:0], plans[0]...)
+	default:
+		out.from = &byClient{choice: p.Choice, ones: ones, plans: plans, variants: variants}
 	}
 	return out
 }
@@ -198,7 +214,7 @@ func (b *builder) variant(at asked, number int, a *routing.Answer) *Variant {
 	}
 	v := b.make(at, zone, a, false)
 	if v != nil && v.Signed {
-		v.source = &source{at.name, at.typ, number}
+		v.uncommon().source = &source{at.name, at.typ, number}
 	}
 	return v
 }
@@ -213,11 +229,30 @@ func (b *builder) make(at asked, zone int, a *routing.Answer, shared bool) *Vari
 	if zone >= 0 {
 		v.suffix = b.names.zones[zone].octets
 	}
-	var err error
-	if v.form, err = formOf(msg, options, at.octets, shared, v.room[:]); err != nil {
+	f, rest, m, err := formOf(msg, at.octets)
+	if err != nil {
 		return nil
 	}
+	if v.form = f; len(rest) <= len(v.room) {
+		v.size = uint8(copy(v.room[:], rest))
+	} else {
+		v.uncommon().rest = rest
+	}
+	if !shared {
+		m.moved = nil // only names of this length get it
+	}
+	if m.options = options; len(m.options)+len(m.serials)+len(m.moved) > 0 {
+		v.uncommon().more = m
+	}
 	return v
+}
+
+// uncommon makes room for what few variants have.
+func (v *Variant) uncommon() *rare {
+	if v.rare == nil {
+		v.rare = &rare{}
+	}
+	return v.rare
 }
 
 // zone makes what a zone answers alike at all names, for the name of a wildcard in it.
@@ -255,10 +290,10 @@ func (b *builder) zoneNumber(z *routing.Zone) int {
 // variant was made of; false for one that many names share, and for one of another
 // table.
 func (t *Table) Source(v *Variant) (question string, qtype uint16, a routing.Answer, ok bool) {
-	from := v.source
-	if from == nil {
+	if v.rare == nil || v.rare.source == nil {
 		return "", 0, a, false
 	}
+	from := v.rare.source
 	_, question, _ = spell(from.name)
 	p, ok := t.routing.Prepare(from.name, from.typ)
 	if !ok || from.number >= len(p.Answers) {
@@ -271,7 +306,8 @@ func (t *Table) Source(v *Variant) (question string, qtype uint16, a routing.Ans
 // who ask with DO, while the time is before until and the zone's keys are those. It does
 // not keep one that says a serial: that is another one in the next table.
 func (v *Variant) Sign(msg []byte, until time.Time, keys any) {
-	if f, err := formOf(msg, nil, int(v.form.name), false, nil); err == nil && f.more == nil && v.source != nil {
-		v.signed.Store(&signed{form: f, until: until, keys: keys})
+	f, rest, m, err := formOf(msg, int(v.name))
+	if err == nil && len(m.serials) == 0 && v.rare != nil && v.rare.source != nil {
+		v.signed.Store(&signed{form: f, rest: rest, until: until, keys: keys})
 	}
 }

@@ -6,16 +6,15 @@ import (
 	"slices"
 )
 
-// form is a message apart from its question: the header from the flags on, and what
-// follows the question.
+// form is a message apart from its question and what follows it: the header from the
+// flags on.
 type form struct {
 	head [headerSize - 2]byte // RD clear
-	name uint16               // octets of the name that it was made for
-	more *more                // nil: what follows is copied as it is
-	rest []byte
+	name uint8                // octets of the name that it was made for
+	size uint8                // of what follows, where that is in a variant's room
 }
 
-// more is what of a form differs from query to query.
+// more is what of an answer differs from query to query.
 type more struct {
 	serials []uint16 // where in rest the zone's serial is
 	options []byte   // of the OPT record, where there is one
@@ -28,30 +27,16 @@ type more struct {
 var errForm = errors.New("the message has no form that can be copied")
 
 // formOf takes a message apart that answers a question with a name of that many
-// octets, which only names of that length will get if it is not shared. What follows
-// the question is kept in room where that is enough.
-func formOf(msg, options []byte, name int, shared bool, room []byte) (form, error) {
+// octets: it, what follows the question, and what of that differs from query to query.
+func formOf(msg []byte, name int) (f form, rest []byte, m more, err error) {
 	end := headerSize + name + 4
 	if len(msg) < end || binary.BigEndian.Uint16(msg[4:]) != 1 {
-		return form{}, errForm
+		return f, nil, m, errForm
 	}
-	f := form{name: uint16(name), rest: slices.Clone(msg[end:])}
-	if len(f.rest) <= len(room) {
-		f.rest = room[:copy(room, f.rest)]
-	}
+	f.name = uint8(name)
 	copy(f.head[:], msg[2:])
 	f.head[0] &^= 1
-	m := &more{options: options}
-	if err := m.scan(msg, end); err != nil {
-		return form{}, err
-	}
-	if !shared {
-		m.moved = nil
-	}
-	if len(m.serials)+len(m.options)+len(m.moved) > 0 {
-		f.more = m
-	}
-	return f, nil
+	return f, slices.Clone(msg[end:]), m, m.scan(msg, end)
 }
 
 // scan finds serials and pointers.
@@ -110,41 +95,41 @@ func (m *more) scanName(msg []byte, at, end int) (int, error) {
 	return 0, errForm
 }
 
-// write makes the answer of the query in buf. The question stays where and as it is.
-func (f *form) write(buf []byte, p *question, serials []uint32, zone int32) {
+// write makes the answer of the query in buf, but for the OPT record. The question
+// stays where and as it is.
+func (f *form) write(buf []byte, p *question, rest []byte) {
 	buf[2] = f.head[0] | buf[2]&1 // RD is given back
 	copy(buf[3:headerSize], f.head[1:])
-	end := p.end + copy(buf[p.end:], f.rest)
-	var options []byte
-	if f.more != nil {
-		options = f.more.options
-		f.patch(buf[p.end:end], p, serials, zone)
-	}
+	copy(buf[p.end:], rest)
 	if p.edns {
 		binary.BigEndian.PutUint16(buf[10:], binary.BigEndian.Uint16(f.head[8:])+1)
-		writeOPT(buf[end:], p.do, options)
 	}
 }
 
-// patch writes what differs into a copy of rest.
-func (f *form) patch(rest []byte, p *question, serials []uint32, zone int32) {
-	for _, at := range f.more.serials {
+// patch writes what differs into what follows the question, whose name is longer by
+// some octets than the one that the answer was made for.
+func (m *more) patch(rest []byte, longer int, serials []uint32, zone int32) {
+	for _, at := range m.serials {
 		binary.BigEndian.PutUint32(rest[at:], serials[zone])
 	}
-	if by := p.nameEnd - headerSize - int(f.name); by != 0 {
-		for _, at := range f.more.moved {
-			binary.BigEndian.PutUint16(rest[at:], uint16(int(binary.BigEndian.Uint16(rest[at:]))+by))
-		}
+	if longer == 0 {
+		return
+	}
+	for _, at := range m.moved {
+		binary.BigEndian.PutUint16(rest[at:], uint16(int(binary.BigEndian.Uint16(rest[at:]))+longer))
 	}
 }
 
 // writeOPT writes the OPT record of an answer (RFC 6891 6.1.3).
-func writeOPT(b []byte, do bool, options []byte) {
-	copy(b[optSize:], options)
+func writeOPT(b []byte, do bool, m *more) {
+	options := 0
+	if m != nil {
+		options = copy(b[optSize:], m.options)
+	}
 	b = b[:optSize]
 	b[0], b[1], b[2], b[3], b[4] = 0, 0, typeOPT, udpSize>>8, udpSize&0xff
 	b[5], b[6], b[7], b[8] = 0, 0, 0, 0
-	binary.BigEndian.PutUint16(b[9:], uint16(len(options)))
+	binary.BigEndian.PutUint16(b[9:], uint16(options))
 	if do {
 		b[7] = 0x80
 	}

@@ -74,6 +74,10 @@ func word(name []byte, at int) uint64 {
 	if len(name)-at >= 8 {
 		return lower(binary.LittleEndian.Uint64(name[at:]))
 	}
+	rest := len(name) - at
+	if cap(name)-at >= 8 { // the packet goes on: one load, and no loop
+		return lower(binary.LittleEndian.Uint64(name[at:at+8]) & (1<<(8*rest) - 1))
+	}
 	var w uint64
 	for i, c := range name[at:] {
 		w |= uint64(c) << (8 * i)

@@ -19,9 +19,9 @@ import (
 // Table is the prebuilt answers of one routing table.
 type Table struct {
 	routing *routing.Table
-	*names             // shared while they are the same
-	blocks  [][]*entry // by number of the name
-	serials []uint32   // of the zones
+	*names            // shared while they are the same
+	blocks  [][]entry // by number of the name
+	serials []uint32  // of the zones
 }
 
 // zone is what a zone answers alike at all its names.
@@ -37,19 +37,30 @@ type zone struct {
 // many names, so it lies together.
 type entry struct {
 	below *Variant // names below that do not exist; nil: the general path knows
-	types []typed  // the first one stands for all types without one
-	room  [5]typed // for types, where it is enough
+	more  *[]typed // all of them, where room is not enough
+	n     int      // in room
+	room  [4]typed // the first one stands for all types without one
 }
 
-// typed is the answers for one type. Without plans, the general path answers.
+// types are the answers by type; none where the general path answers.
+func (e *entry) types() []typed {
+	if e.more != nil {
+		return *e.more
+	}
+	return e.room[:e.n]
+}
+
+// typed is the answers for one type: that of everybody, or those that a draw or the
+// client decides among. Without any, the general path answers.
 type typed struct {
 	typ   uint16
 	after time.Duration // the general path answers when no leader was heard for longer; 0: never
-	plan  plan          // of all clients, where from is nil
+	one   *Variant
+	drawn *drawn
 	from  *byClient
 }
 
-// plan is how answers divide all draws, in order. Without parts, the choice decides.
+// plan is how answers divide all draws, in order.
 type plan []part
 
 type part struct {
@@ -57,24 +68,38 @@ type part struct {
 	variant *Variant // nil: the general path answers
 }
 
+// drawn is a plan for everybody.
+type drawn struct {
+	plan
+	room [8]part // for it, where it is enough
+}
+
 // byClient is the choice among several plans, or what no plan can say.
 type byClient struct {
 	choice   routing.Choice
+	ones     []*Variant // by number of the plan: its only answer; nil: it has more
 	plans    []plan
 	variants []*Variant // by number of the choice
 }
 
-// Variant is one prebuilt answer.
+// Variant is one prebuilt answer. What most queries need of it is one cache line.
 type Variant struct {
-	form form
+	form // what follows the question may be in room
 	Labels
+	Zone   int32 // number in the routing table; -1: none
 	Kind   routing.Kind
 	Rcode  uint8
 	suffix uint8                  // octets of the zone's name
-	Zone   int32                  // number in the routing table; -1: none
+	rare   *rare                  // nil: there is nothing of it
 	signed atomic.Pointer[signed] // nil: nothing is
-	source *source                // nil: many names share it
-	room   [32]byte               // for what follows the question, where it is enough
+	room   [16]byte               // an address and what stands before it
+}
+
+// rare is what few variants have.
+type rare struct {
+	more
+	rest   []byte  // what follows the question, where it is too long for room
+	source *source // where there is something to sign
 }
 
 // source is where a variant comes from, for who signs it: a prepared answer.
@@ -93,7 +118,8 @@ type Labels struct {
 
 // signed is an answer with its signatures.
 type signed struct {
-	form  form
+	form
+	rest  []byte
 	until time.Time
 	keys  any
 }
@@ -149,19 +175,25 @@ func (t *Table) Answer(buf []byte, n int, q *Query) (s Served, ok bool) {
 	if s.Variant = t.find(s.Name, &p, q); s.Variant == nil {
 		return s, false
 	}
-	f := &s.Variant.form
-	if s.Variant.Signed && (p.do || ofSignatures(p.qtype)) {
-		sig := s.Variant.signed.Load()
-		if sig == nil || !q.Now.Before(sig.until) || !p.do || sig.keys != q.Keys(int(s.Variant.Zone)) {
+	v := s.Variant
+	f, rest, extra := &v.form, v.room[:min(int(v.size), len(v.room))], (*more)(nil)
+	if r := v.rare; r != nil {
+		if extra = &r.more; r.rest != nil {
+			rest = r.rest
+		}
+	}
+	if v.Signed && (p.do || ofSignatures(p.qtype)) {
+		sig := v.signed.Load()
+		if sig == nil || !q.Now.Before(sig.until) || !p.do || sig.keys != q.Keys(int(v.Zone)) {
 			return s, false
 		}
-		f = &sig.form
+		f, rest, extra = &sig.form, sig.rest, nil
 	}
-	size := p.end + len(f.rest)
+	size := p.end + len(rest)
 	if p.edns {
 		size += optSize
-		if f.more != nil {
-			size += len(f.more.options)
+		if extra != nil {
+			size += len(extra.options)
 		}
 	}
 	limit := q.Limit
@@ -174,7 +206,13 @@ func (t *Table) Answer(buf []byte, n int, q *Query) (s Served, ok bool) {
 		s.Variant = nil
 		return s, false
 	}
-	f.write(buf, &p, t.serials, s.Variant.Zone)
+	f.write(buf, &p, rest)
+	if extra != nil {
+		extra.patch(buf[p.end:p.end+len(rest)], p.nameEnd-headerSize-int(f.name), t.serials, v.Zone)
+	}
+	if p.edns {
+		writeOPT(buf[p.end+len(rest):], p.do, extra)
+	}
 	s.Size = size
 	return s, true
 }
@@ -199,48 +237,57 @@ func (t *Table) find(name []byte, p *question, q *Query) *Variant {
 	return t.refused
 }
 
-func (t *Table) entry(at int) *entry { return t.blocks[at>>blockBits][at&(blockSize-1)] }
+func (t *Table) entry(at int) *entry { return &t.blocks[at>>blockBits][at&(blockSize-1)] }
 
 // choose returns the variant of a name for a type and a client.
 func (t *Table) choose(e *entry, qtype uint16, q *Query) *Variant {
-	if len(e.types) == 0 {
+	types := e.types()
+	if len(types) == 0 {
 		return nil
 	}
-	at := &e.types[0]
-	for i := range e.types[1:] {
-		if e.types[i+1].typ == qtype {
-			at = &e.types[i+1]
+	at := &types[0]
+	for i := 1; i < len(types); i++ {
+		if types[i].typ == qtype {
+			at = &types[i]
 			break
 		}
 	}
 	if at.after > 0 && q.Stale > at.after {
 		return nil
 	}
-	p := at.plan
-	if len(p) == 1 {
-		return p[0].variant
-	}
-	var rq routing.Query
-	if at.from != nil {
-		rq.Client = q.Client
-		p = at.from.plans[at.from.choice.Plan(t.routing, &rq)]
-		if len(p) == 1 {
-			return p[0].variant
-		}
-	}
-	if len(p) > 0 {
-		draw, i := q.Draw(), 0
-		for p[i].last < draw {
-			i++
-		}
-		return p[i].variant
-	}
-	if at.from == nil {
-		return nil
-	}
-	rq.Draw, rq.Stale = q.Draw(), q.Stale
-	if number, ok := at.from.choice.Choose(t.routing, &rq); ok {
-		return at.from.variants[number]
+	switch {
+	case at.one != nil:
+		return at.one
+	case at.drawn != nil:
+		return at.drawn.draw(q.Draw())
+	case at.from != nil:
+		return t.byClient(at.from, q)
 	}
 	return nil
+}
+
+// byClient returns the variant of a client.
+func (t *Table) byClient(from *byClient, q *Query) *Variant {
+	rq := routing.Query{Client: q.Client}
+	number := from.choice.Plan(t.routing, &rq)
+	if one := from.ones[number]; one != nil {
+		return one
+	}
+	if p := from.plans[number]; len(p) > 0 {
+		return p.draw(q.Draw())
+	}
+	rq.Draw, rq.Stale = q.Draw(), q.Stale
+	if number, ok := from.choice.Choose(t.routing, &rq); ok {
+		return from.variants[number]
+	}
+	return nil
+}
+
+// draw returns the variant that a draw falls to.
+func (p plan) draw(draw uint64) *Variant {
+	i := 0
+	for p[i].last < draw {
+		i++
+	}
+	return p[i].variant
 }
