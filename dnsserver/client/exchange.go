@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -76,8 +77,18 @@ func (c *Client) Query(ctx context.Context, name, qtype string, opts Options) (*
 	return r, nil
 }
 
+// typeOf returns the number of a type by its name, or by TYPE and the number (RFC 3597 5).
+func typeOf(qtype string) (uint16, bool) {
+	if t, ok := dns.StringToType[qtype]; ok {
+		return t, true
+	}
+	digits, ok := strings.CutPrefix(qtype, "TYPE")
+	n, err := strconv.ParseUint(digits, 10, 16)
+	return uint16(n), ok && err == nil
+}
+
 func question(name, qtype string, opts Options) (*dns.Msg, error) {
-	t, ok := dns.StringToType[strings.ToUpper(qtype)]
+	t, ok := typeOf(strings.ToUpper(qtype))
 	if !ok {
 		return nil, fmt.Errorf("%w: record type must be one such as A or AAAA, is %q", ErrQuestion, qtype)
 	}
