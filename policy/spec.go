@@ -126,6 +126,9 @@ func (f *Findings) nameServers(next *statestore.State) {
 			if what := taken[owner]; what != "" {
 				f.block(RuleNameServer, "%s.names: %s", what, by)
 			}
+			if at, typ := hiding(z, owner); typ != "" {
+				f.block(RuleNameServer, "zones.%s.records.%s.%s: %s and would not be answered; serve it under another name (dns.advertise.name)", zone, at, typ, by)
+			}
 			for _, typ := range []string{"CNAME", "A", "AAAA"} {
 				switch {
 				case z.Records[owner][typ] == nil:
@@ -135,6 +138,25 @@ func (f *Findings) nameServers(next *statestore.State) {
 					f.warn("zones.%s.records.%s.%s: %s; the record is answered in their place", zone, owner, typ, by)
 				}
 			}
+		}
+	}
+}
+
+// hiding returns the delegation at or above an owner of a zone, or the DNAME above it,
+// which answers for what is there.
+func hiding(z *statestore.Zone, owner string) (at, typ string) {
+	for name := owner; ; {
+		switch {
+		case name != "@" && z.Records[name]["NS"] != nil:
+			return name, "NS"
+		case name != owner && z.Records[name]["DNAME"] != nil:
+			return name, "DNAME"
+		case name == "@":
+			return "", ""
+		}
+		_, above, ok := strings.Cut(name, ".")
+		if name = above; !ok {
+			name = "@"
 		}
 	}
 }

@@ -99,6 +99,9 @@ func TestNamesOfNameServersAreNotGivenAway(t *testing.T) {
 		{"a name of a member that answers nobody", web(func(s *statestore.Service) { s.Names = []string{"web", "ns-" + regions[1] + "-1"} }), []string{}, 0},
 		{"an alias", records(map[string]map[string][]string{ns: {"CNAME": {"web"}}}), []string{RuleNameServer}, 0},
 		{"an address", records(map[string]map[string][]string{ns: {"A": {"192.0.2.1"}}}), []string{}, 1},
+		{"a delegation", records(map[string]map[string][]string{ns: {"NS": {"ns.example."}}}), []string{RuleNameServer}, 0},
+		{"a DNAME above it, and above the other's", records(map[string]map[string][]string{"@": {"DNAME": {"example."}}}), []string{RuleNameServer, RuleNameServer}, 0},
+		{"a DNAME beside it", records(map[string]map[string][]string{ns: {"DNAME": {"example."}}}), []string{}, 0},
 		{"a text", records(map[string]map[string][]string{ns: {"TXT": {`"x"`}}}), []string{}, 0},
 		{"a list of name servers in the spec", func(sp *statestore.Spec) {
 			sp.Zones["gslb.example.com."].NS = []string{ns + ".gslb.example.com."}
