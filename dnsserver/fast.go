@@ -167,3 +167,6 @@ func (w *worker) begin(p *published, age time.Duration) {
 	w.from = p
 	w.query.Stale, w.query.Now = age, time.Now()
 }
+
+// end makes what was counted since begin seen.
+func (w *worker) end() { w.outcomes.flush() }

@@ -104,6 +104,7 @@ func (l *tcpLoop) turn(n int) {
 	for i := range n {
 		l.event(l.events[i])
 	}
+	l.worker.end()
 	if l.resume > 0 && l.now >= l.resume && !l.ending {
 		l.resume = 0
 		if l.listen() != 0 {

@@ -47,7 +47,7 @@ func (s *Server) answerBatch(w *worker, batch []packet) {
 	for at := 0; at < len(batch); {
 		at = s.answerFrom(w, batch, at)
 	}
-	w.outcomes.flush()
+	w.end()
 }
 
 // answerFrom answers the packets from number at on, and returns where to go on. A
