@@ -15,7 +15,6 @@ type installation struct {
 	spec  string            // spec.yaml
 	node  string            // more of node.yaml
 	dns   string            // more of its dns, as entries of a flow mapping
-	api   string            // more of its api, likewise
 	files map[string]string // beside node.yaml
 	asks  string            // the name that shows it is ready
 }
@@ -38,11 +37,11 @@ func (b *bench) startQuorate(ctx context.Context, in installation) (*server, err
 	node := fmt.Sprintf(`node: { name: bench-1, region: here }
 data_dir: %[1]s/data
 dns: { listen: ["127.0.0.1:%[2]d"], advertise: { ipv4: [127.0.0.1] }%[5]s }
-api: { listen: "127.0.0.1:%[3]d"%[7]s }
+api: { listen: "127.0.0.1:%[3]d" }
 peer: { listen: "127.0.0.1:%[4]d", advertise: "127.0.0.1:%[4]d", bootstrap: { expect: 1 }, profile: lan }
 observer: { allow: [127.0.0.0/8] }
 log: { format: text, level: warn }
-%[6]s`, dir, ports[0], ports[1], ports[2], strings.ReplaceAll(in.dns, "DIR", dir), strings.ReplaceAll(in.node, "DIR", dir), in.api)
+%[6]s`, dir, ports[0], ports[1], ports[2], strings.ReplaceAll(in.dns, "DIR", dir), strings.ReplaceAll(in.node, "DIR", dir))
 	if err := writeFiles(dir, map[string]string{"node.yaml": node, "spec.yaml": in.spec}); err != nil {
 		return nil, err
 	}
