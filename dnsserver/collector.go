@@ -18,6 +18,9 @@ const nobodys = "none"
 // limitActions are what is done with a query over its client's rate.
 var limitActions = []string{"drop", "slip", "log"}
 
+// dropReasons are why a packet is no query: it has no header, or it is a response.
+var dropReasons = []string{"short", "response"}
+
 // collector shows the shards' sums and the table as they are when scraped.
 //
 // What is counted by zone, service or cluster is there at zero as soon as the table has
@@ -28,7 +31,7 @@ type collector struct {
 	cfg      Config
 	counters *counters
 
-	queries, responses, answers, ecs, truncated, limited *prometheus.Desc
+	queries, responses, answers, ecs, truncated, limited, dropped *prometheus.Desc
 	took                                                 *prometheus.Desc
 	age, serial, records                                 *prometheus.Desc
 }
@@ -45,6 +48,7 @@ func newCollector(cfg Config, counters *counters) *collector {
 		ecs:       desc("ecs_queries_total", "Queries that named their client's subnet.", "zone"),
 		truncated: desc("truncated_total", "Answers that were too long for UDP.", "zone"),
 		limited:   desc("rate_limited_total", "Queries over their client's rate, by what was done with them.", "zone", "action"),
+		dropped:   desc("dropped_total", "Packets that are no queries and get no answer.", "reason"),
 		took:      desc("request_duration_seconds", "Time from reading a query to having its answer, of a sample weighted to stand for all.", "proto"),
 		age:       desc("table_age_seconds", "Time since this node last heard a leader that holds its lease."),
 		serial:    desc("zone_serial", "SOA serial of the zone.", "zone"),
@@ -55,7 +59,7 @@ func newCollector(cfg Config, counters *counters) *collector {
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		c.queries, c.responses, c.answers, c.ecs, c.truncated, c.limited, c.took, c.age, c.serial, c.records,
+		c.queries, c.responses, c.answers, c.ecs, c.truncated, c.limited, c.dropped, c.took, c.age, c.serial, c.records,
 	} {
 		ch <- d
 	}
@@ -79,7 +83,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	for _, metric := range []struct {
 		desc *prometheus.Desc
 		sums map[labels]uint64
-	}{{c.queries, t.queries}, {c.responses, t.responses}, {c.answers, t.answers}, {c.ecs, t.ecs}, {c.truncated, t.truncated}, {c.limited, t.limited}} {
+	}{{c.queries, t.queries}, {c.responses, t.responses}, {c.answers, t.answers}, {c.ecs, t.ecs}, {c.truncated, t.truncated}, {c.limited, t.limited}, {c.dropped, t.dropped}} {
 		for l, v := range metric.sums {
 			ch <- prometheus.MustNewConstMetric(metric.desc, prometheus.CounterValue, float64(v), l.values()...)
 		}
@@ -106,15 +110,19 @@ func (l labels) values() []string {
 type tally struct {
 	zones map[string]bool
 
-	queries, responses, answers, ecs, truncated, limited map[labels]uint64
+	queries, responses, answers, ecs, truncated, limited, dropped map[labels]uint64
 }
 
 func newTally() *tally {
 	sums := func() map[labels]uint64 { return map[labels]uint64{} }
-	return &tally{
+	t := &tally{
 		zones:   map[string]bool{nobodys: true},
-		queries: sums(), responses: sums(), answers: sums(), ecs: sums(), truncated: sums(), limited: sums(),
+		queries: sums(), responses: sums(), answers: sums(), ecs: sums(), truncated: sums(), limited: sums(), dropped: sums(),
 	}
+	for _, reason := range dropReasons {
+		t.dropped[labels{reason}] = 0
+	}
+	return t
 }
 
 // expect puts at zero what the table could count.
@@ -141,6 +149,10 @@ func (t *tally) expect(table *routing.Table) {
 // count adds what was counted of one combination, unless the table has it no more.
 func (t *tally) count(k combination, n uint64) {
 	if n == 0 {
+		return
+	}
+	if k.what == countedDropped {
+		t.dropped[labels{k.a}] += n
 		return
 	}
 	if k.what == countedAnswer {

@@ -89,6 +89,7 @@ const (
 	countedECS                   // ecs_queries_total
 	countedTruncated             // truncated_total
 	countedLimited               // rate_limited_total
+	countedDropped               // dropped_total
 	countedService               // none: the number stands for a service
 )
 
@@ -165,6 +166,11 @@ func (c *counters) ecs(zone string) series { return c.number(combination{what: c
 // truncated is an answer that was too long for UDP.
 func (c *counters) truncated(zone string) series {
 	return c.number(combination{what: countedTruncated, a: zone})
+}
+
+// dropped is a packet that is no query: reason is "short" or "response".
+func (c *counters) dropped(reason string) series {
+	return c.number(combination{what: countedDropped, a: reason})
 }
 
 // limited is a query over its client's rate: action is what was done, "drop", "slip"

@@ -50,7 +50,12 @@ func (s *Server) respondSafely(req request, query []byte) (reply []byte) {
 			reply = bare(query, dns.RcodeServerFailure)
 		}
 	}()
-	if len(query) < headerSize || query[2]&0x80 != 0 {
+	switch {
+	case len(query) < headerSize:
+		req.shard.add(s.metrics.counters.dropped("short"))
+		return nil
+	case query[2]&0x80 != 0:
+		req.shard.add(s.metrics.counters.dropped("response"))
 		return nil // an answer to a response would make two servers talk for ever
 	}
 	reply = s.respond(req, query)
