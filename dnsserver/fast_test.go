@@ -230,6 +230,9 @@ func TestBothPathsGiveTheSameMessage(t *testing.T) {
 	for _, name := range askedNames(p.table) {
 		for _, qtype := range askedTypes {
 			for form, q := range forms(name, qtype) {
+				if qtype != dns.TypeA && qtype != dns.TypeTXT && !strings.HasPrefix(form, "edns 1") && form != "do 1232" {
+					continue // each form with each type that is answered in its own way
+				}
 				query, err := q.Pack()
 				require.NoError(t, err, "%s %d %s", name, qtype, form)
 				p.draw = p.draw*0x9e3779b97f4a7c15 + 1
@@ -241,7 +244,7 @@ func TestBothPathsGiveTheSameMessage(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d queries on the fast path", fast, all)
-	require.Greater(t, fast, all/3, "the fast path must be what is compared")
+	require.Greater(t, fast, all/2, "the fast path must be what is compared")
 }
 
 // TestWhatTheFastPathAnswers: the ordinary is its own, the unusual is not.

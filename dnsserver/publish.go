@@ -46,7 +46,7 @@ func (s *Server) Publish(t *routing.Table) {
 		}
 		return
 	}
-	p.putLocked(&published{table: t, wire: wire.Build(p.last.wire, t, maker{s, t}), outcomes: p.last.outcomes})
+	p.putLocked(&published{table: t, wire: wire.Build(p.last.wire, t, &maker{s: s, table: t}), outcomes: p.last.outcomes})
 }
 
 func (p *publisher) putLocked(next *published) {
@@ -76,14 +76,14 @@ func (s *Server) prepare() {
 	if t == nil {
 		return
 	}
-	made := &published{table: t, wire: wire.Build(nil, t, maker{s, t}), outcomes: make([]outcomes, len(t.Zones)+1)}
+	made := &published{table: t, wire: wire.Build(nil, t, &maker{s: s, table: t}), outcomes: make([]outcomes, len(t.Zones)+1)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.newest == t:
 		p.putLocked(made)
 	case p.newest.SameNames(t):
-		p.putLocked(&published{table: p.newest, wire: wire.Build(made.wire, p.newest, maker{s, p.newest}), outcomes: made.outcomes})
+		p.putLocked(&published{table: p.newest, wire: wire.Build(made.wire, p.newest, &maker{s: s, table: p.newest}), outcomes: made.outcomes})
 	}
 }
 
@@ -99,15 +99,18 @@ func (s *Server) current() *published {
 type maker struct {
 	s     *Server
 	table *routing.Table
+	m     message // the last one: ten thousand of them are no garbage
+	asked [1]dns.Question
 }
 
 // Message implements wire.Maker.
-func (mk maker) Message(name string, qtype uint16, a routing.Answer) (msg, options []byte) {
+func (mk *maker) Message(name string, qtype uint16, a routing.Answer) (msg, options []byte) {
 	m := mk.filled(name, qtype, a)
-	opt := m.edns.reply(mk.s.cfg)
-	buf := make([]byte, dns.Len(opt))
-	if n, err := dns.PackRR(opt, buf, 0, nil, false); err == nil {
-		options = buf[optSize:n:n]
+	if opt := m.edns.reply(mk.s.cfg); len(opt.Option) > 0 {
+		buf := make([]byte, dns.Len(opt))
+		if n, err := dns.PackRR(opt, buf, 0, nil, false); err == nil {
+			options = buf[optSize:n:n]
+		}
 	}
 	m.edns = edns{}
 	return mk.s.pack(m), options
@@ -116,11 +119,12 @@ func (mk maker) Message(name string, qtype uint16, a routing.Answer) (msg, optio
 // optSize is the length of an OPT record without options.
 const optSize = 11
 
-// filled is the answer to a question that came with EDNS.
-func (mk maker) filled(name string, qtype uint16, a routing.Answer) *message {
-	m := &message{limit: dns.MaxMsgSize, shard: mk.s.shared, table: mk.table}
-	m.Response, m.Question = true, []dns.Question{{Name: name, Qtype: qtype, Qclass: dns.ClassINET}}
-	m.edns.present = true
+// filled is the answer to a question that came with EDNS, until the next one is.
+func (mk *maker) filled(name string, qtype uint16, a routing.Answer) *message {
+	m := &mk.m
+	*m = message{limit: dns.MaxMsgSize, shard: mk.s.shared, table: mk.table, edns: edns{present: true}}
+	mk.asked[0] = dns.Question{Name: name, Qtype: qtype, Qclass: dns.ClassINET}
+	m.Response, m.Question = true, mk.asked[:]
 	m.fill(a)
 	return m
 }
@@ -138,7 +142,7 @@ func (s *Server) signPrepared(p *published, v *wire.Variant) {
 		}
 	}
 	keys := s.keysOf(p, int(v.Zone))
-	m := maker{s, p.table}.filled(name, qtype, a)
+	m := (&maker{s: s, table: p.table}).filled(name, qtype, a)
 	m.edns.do = true
 	if m.sign(s); m.settled || m.until.IsZero() {
 		return
@@ -154,7 +158,7 @@ func (s *Server) keysOf(p *published, zone int) any {
 }
 
 // Labels implements wire.Maker.
-func (mk maker) Labels(a routing.Answer) wire.Labels {
+func (mk *maker) Labels(a routing.Answer) wire.Labels {
 	var l wire.Labels
 	c := &mk.s.metrics.counters
 	if len(a.Clusters) == 1 {
