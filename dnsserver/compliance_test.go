@@ -182,7 +182,7 @@ func TestEDNSCompliance(t *testing.T) {
 		{"an unknown type", rawQuery(0, asking("web.gslb.test.", 1000, dns.ClassINET)), "NOERROR qr aa; web.gslb.test. IN TYPE1000; " + soa},
 		{"an unknown type that is not there", rawQuery(0, asking("nope.gslb.test.", 1000, dns.ClassINET)), "NXDOMAIN qr aa; nope.gslb.test. IN TYPE1000; " + soa},
 		{"any", rawQuery(0, asking("web.gslb.test.", dns.TypeANY, dns.ClassINET)), `NOERROR qr aa; web.gslb.test. IN ANY; web.gslb.test. 3600 IN HINFO "RFC8482" ""`},
-		{"nxname is nobody's question (RFC 9824 3.4)", rawQuery(0, asking("web.gslb.test.", 128, dns.ClassINET), optRecord(1232, 0, 0)), "FORMERR qr; web.gslb.test. IN NXNAME" + opt + " ede=30"},
+		{"nxname is nobody's question (RFC 9824 3.5)", rawQuery(0, asking("web.gslb.test.", 128, dns.ClassINET), optRecord(1232, 0, 0)), "FORMERR qr; web.gslb.test. IN NXNAME" + opt + " ede=30"},
 		{"version.bind", rawQuery(0, asking("version.bind.", dns.TypeTXT, dns.ClassCHAOS)), "REFUSED qr; version.bind. CH TXT"},
 		{"id.server", rawQuery(0, asking("id.server.", dns.TypeTXT, dns.ClassCHAOS)), "REFUSED qr; id.server. CH TXT"},
 		{"hesiod", rawQuery(0, asking("web.gslb.test.", dns.TypeA, dns.ClassHESIOD)), "REFUSED qr; web.gslb.test. HS A"},

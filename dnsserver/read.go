@@ -70,9 +70,9 @@ func (m *message) judge(q *received) {
 
 const (
 	// typeNXNAME stands in NSEC records of names that are not there; nobody may ask for
-	// it (RFC 9824 3.4).
+	// it (RFC 9824 3.5).
 	typeNXNAME = 128
-	// extendedInvalidQueryType says that they did (RFC 9824 9.2).
+	// extendedInvalidQueryType says that they did (RFC 9824 3.5, RFC 8914).
 	extendedInvalidQueryType = 30
 )
 
