@@ -28,7 +28,7 @@ const (
 	silentConnections = 10000
 
 	// memoryLimit is limits.memory of every node.
-	memoryLimit = 128 << 20
+	memoryLimit = 256 << 20
 )
 
 // pulse is what shows that the control plane of a node goes on.
