@@ -158,3 +158,29 @@ func TestTCPLoopDropsEventsOfAnEarlierLife(t *testing.T) {
 	d.event(event)
 	require.Equal(t, event.Fd, d.queues[waitFirst].first, "nothing was read of the second")
 }
+
+// Ordinary queries, one by one and pipelined, are answered without an allocation.
+func TestTCPLoopAllocatesNothing(t *testing.T) {
+	d := drive(t, 100)
+	d.s.Publish(testTable(t))
+	d.s.prepare()
+	fd := d.connect(t)
+	one := framed(t, withEDNS(newQuery("web.gslb.test.", dns.TypeA), 1232))
+	for _, queries := range [][]byte{one, repeat(one, 20)} {
+		answers, buf := 0, make([]byte, 1<<16)
+		allocs := testing.AllocsPerRun(200, func() {
+			_, _ = unix.Write(fd, queries)
+			d.next(time.Second)
+			for {
+				n, _ := unix.Read(fd, buf)
+				if n <= 0 {
+					return
+				}
+				answers += n
+				d.next(time.Second)
+			}
+		})
+		require.Zero(t, allocs)
+		require.Greater(t, answers, 200*len(queries), "it answers")
+	}
+}
