@@ -32,8 +32,8 @@ type collector struct {
 	counters *counters
 
 	queries, responses, answers, ecs, truncated, limited, dropped *prometheus.Desc
-	took                                                 *prometheus.Desc
-	age, serial, records                                 *prometheus.Desc
+	took                                                          *prometheus.Desc
+	age, serial, records                                          *prometheus.Desc
 }
 
 func newCollector(cfg Config, counters *counters) *collector {
