@@ -186,6 +186,7 @@ func (s *Server) routes() error {
 	api := humago.New(mux, cfg)
 	api.UseMiddleware(s.admit(api))
 	s.readRoutes(api)
+	s.zoneRoute(api)
 	s.signingRoute(api)
 	s.actRoutes(api)
 	s.cutoverRoutes(api)
