@@ -128,9 +128,12 @@ type paths struct {
 	table *routing.Table
 }
 
-func newPaths(table *routing.Table) *paths {
+func newPaths(table *routing.Table) *paths { return newPathsWith(table, Config{NSID: "eu-1"}) }
+
+func newPathsWith(table *routing.Table, cfg Config) *paths {
 	p := &paths{table: table}
-	p.Server = New(Config{Draw: func() uint64 { return p.draw }, Age: func() time.Duration { return p.age }, NSID: "eu-1"})
+	cfg.Draw, cfg.Age = func() uint64 { return p.draw }, func() time.Duration { return p.age }
+	p.Server = New(cfg)
 	p.Publish(table)
 	p.prepare()
 	p.w = p.newWorker(p.shared, UDP)

@@ -182,9 +182,13 @@ func (t *Table) Answer(buf []byte, n int, q *Query) (s Served, ok bool) {
 			rest = r.rest
 		}
 	}
-	if v.Signed && (p.do || ofSignatures(p.qtype)) {
+	if v.Signed && ofSignatures(p.qtype) {
+		s.Variant = nil
+		return s, false
+	}
+	if v.Signed && p.do {
 		sig := v.signed.Load()
-		if sig == nil || !q.Now.Before(sig.until) || !p.do || sig.keys != q.Keys(int(v.Zone)) {
+		if sig == nil || !q.Now.Before(sig.until) || sig.keys != q.Keys(int(v.Zone)) {
 			return s, false
 		}
 		f, rest, extra = &sig.form, sig.rest, nil
