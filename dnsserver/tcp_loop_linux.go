@@ -87,7 +87,7 @@ type tcpConn struct {
 
 // run answers until the loop was woken up and every connection has ended.
 func (l *tcpLoop) run() {
-	for !l.ending || l.queues[waitRest].first != none {
+	for !l.done() {
 		n := l.wait(l.untilNext())
 		l.now = time.Since(l.start)
 		l.turn(n)
@@ -97,6 +97,9 @@ func (l *tcpLoop) run() {
 		}
 	}
 }
+
+// done reports whether the loop was told to end and nobody takes answers any more.
+func (l *tcpLoop) done() bool { return l.ending && l.queues[waitRest].first == none }
 
 // turn deals with the first n events, and with what time has brought.
 func (l *tcpLoop) turn(n int) {

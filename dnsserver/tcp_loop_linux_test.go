@@ -1,6 +1,8 @@
 package dnsserver
 
 import (
+	"bytes"
+	"encoding/binary"
 	"testing"
 	"time"
 
@@ -85,28 +87,101 @@ func TestTCPLoopSleepsUntilSomethingExpires(t *testing.T) {
 	require.Equal(t, 7*time.Second, d.untilNext())
 }
 
-// What a connection makes the loop keep is bounded, whatever its client does.
+// tcpClient is the client's side of a driven loop's connection: it sends numbered queries
+// as far as the socket takes them, and takes answers only when it is told to.
+type tcpClient struct {
+	fd         int
+	unsent     []byte
+	sent, read []byte
+}
+
+func (c *tcpClient) send() {
+	if n, _ := unix.Write(c.fd, c.unsent); n > 0 {
+		c.sent = append(c.sent, c.unsent[:n]...)
+		c.unsent = c.unsent[n:]
+	}
+}
+
+// take reads what there is and reports whether that was anything.
+func (c *tcpClient) take() bool {
+	buf := make([]byte, 1<<16)
+	n, _ := unix.Read(c.fd, buf)
+	c.read = append(c.read, buf[:max(n, 0)]...)
+	return n > 0
+}
+
+// answered requires that every whole query that was sent has its answer, in order.
+func (c *tcpClient) answered(t *testing.T, size int) {
+	t.Helper()
+	queries, r := len(c.sent)/size, bytes.NewReader(c.read)
+	require.Positive(t, queries)
+	for id := range queries {
+		require.Equal(t, uint16(id), readAnswer(t, r).Id)
+	}
+	require.Zero(t, r.Len())
+}
+
+// bigQueries are numbered queries whose answers are long.
+func bigQueries(t *testing.T, n int) (all []byte, size int) {
+	t.Helper()
+	one := framed(t, newQuery("big.gslb.test.", dns.TypeA))
+	for id := range n {
+		binary.BigEndian.PutUint16(one[prefixSize:], uint16(id))
+		all = append(all, one...)
+	}
+	return all, len(one)
+}
+
+// What a connection makes the loop keep is bounded, whatever its client does, and
+// nothing of it is lost.
 func TestTCPLoopKeepsLittleForAClientThatNeverReads(t *testing.T) {
 	d := drive(t, 100)
-	fd := d.connect(t)
-	many := repeat(framed(t, newQuery("big.gslb.test.", dns.TypeA)), 200)
+	queries, size := bigQueries(t, 5000)
+	cl := &tcpClient{fd: d.connect(t), unsent: queries}
 	for at := range 100 {
-		_, _ = unix.Write(fd, many) // as much as it takes
+		cl.send()
 		d.next(time.Duration(at))
 	}
 	c := &d.conns[0]
 	require.NotEmpty(t, c.out)
 	require.LessOrEqual(t, len(c.out), tcpFlush+dns.MaxMsgSize)
 	require.LessOrEqual(t, len(c.in), tcpRead+maxTCPQuery+prefixSize)
-	buf := make([]byte, 1<<16)
-	for range 100000 { // it reads after all: everything goes on where it stopped
-		if n, _ := unix.Read(fd, buf); n <= 0 && len(c.out) == 0 {
-			break
-		}
+	for cl.take() || len(c.out) > 0 { // it reads after all: everything goes on where it stopped
 		d.next(time.Second)
 	}
-	require.Zero(t, len(c.out))
+	cl.answered(t, size)
 	require.EqualValues(t, 1, d.s.conns.open.Load())
+}
+
+// At the end the loop answers what has come, and stays for clients that do not take
+// their answers at once, as long as they may take.
+func TestTCPLoopEndsWithoutLosingAnswers(t *testing.T) {
+	d := drive(t, 100)
+	queries, size := bigQueries(t, 3)
+	quick := &tcpClient{fd: d.connect(t), unsent: queries}
+	quick.send() // the loop has not looked yet
+	queries, _ = bigQueries(t, 300)
+	slow, deaf := &tcpClient{fd: d.connect(t), unsent: queries}, &tcpClient{fd: d.connect(t), unsent: queries}
+	slow.send()
+	deaf.send()
+	idle := d.connect(t)
+	d.now = time.Second
+	d.end()
+	require.False(t, d.done())
+	n, err := unix.Read(idle, make([]byte, 1))
+	require.NoError(t, err)
+	require.Zero(t, n, "an idle one is closed at once")
+	for quick.take() || slow.take() {
+		d.next(time.Second)
+	}
+	quick.answered(t, size)
+	slow.answered(t, size)
+	require.False(t, d.done(), "one has not taken its answers")
+	d.next(3*time.Second - 1)
+	require.False(t, d.done())
+	d.next(3 * time.Second)
+	require.True(t, d.done())
+	require.Zero(t, d.s.conns.open.Load())
 }
 
 func TestTCPLoopMakesRoom(t *testing.T) {
