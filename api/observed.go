@@ -24,7 +24,7 @@ func (s *Server) impacts(ctx context.Context, c *call, impacts []policy.Impact, 
 	after := s.tableOf(before, policy.SupposeRotations(c.st, rotations))
 	for i := range out {
 		if im := &out[i]; byClient(*im) {
-			was, is := observedParts(before, im.Service, tr), observedParts(after, im.Service, tr)
+			was, is := observedParts(before, im.Service, tr.service[im.Service]), observedParts(after, im.Service, tr.service[im.Service])
 			if was != nil && is != nil {
 				im.Before, im.After, im.ObservedSeconds = was, is, tr.hour.Seconds()
 			}
@@ -35,9 +35,9 @@ func (s *Server) impacts(ctx context.Context, c *call, impacts []policy.Impact, 
 
 // observedParts returns the clusters' parts of the answers to those who asked lately,
 // by name; nil: nobody did.
-func observedParts(t *routing.Table, service string, tr traffic) []apitype.Percent {
-	sum, spec := tr.service[service], t.State().Spec
-	if sum == nil || len(sum.networks) == 0 {
+func observedParts(t *routing.Table, service string, sum *serviceTraffic) []apitype.Percent {
+	spec := t.State().Spec
+	if sum == nil || len(sum.networks) == 0 || spec.Services[service] == nil {
 		return nil
 	}
 	types := typesOf(endpoints(spec, spec.Candidates(service)))

@@ -82,7 +82,9 @@ func (s *Server) readRoutes(api huma.API) {
 			if err := s.seeService(c, in.Name); err != nil {
 				return nil, err
 			}
-			return envelope(c, "service", serviceView(c.st, s.now(c.st), in.Name)), nil
+			view := serviceView(c.st, s.now(c.st), in.Name)
+			view.Traffic = s.traffic(ctx).view(s.cfg.Table(), in.Name)
+			return envelope(c, "service", view), nil
 		})
 	huma.Register(api, operation(http.MethodGet, "/services/{name}/votes", "votes", "Every observer's vote on a service's targets", statestore.CanRead, http.StatusNotFound),
 		func(ctx context.Context, in *votesInput) (*output[apitype.TargetVotes], error) {

@@ -234,19 +234,34 @@ func (t traffic) view(table *routing.Table, service string) *apitype.ServiceTraf
 	}
 	out.Answers, out.AnswersPerSecond = sum.recentAnswers, sum.perSecond
 	out.Networks, out.MoreNetworks = sum.recentNetworks, sum.more
-	if table == nil {
-		return out
+	if table != nil {
+		out.Regions = regionsOf(table, service, sum)
 	}
-	queries, byRegion := uint64(0), map[string]uint64{}
+	return out
+}
+
+// regionsOf says where those are who asked lately, and what they get now.
+func regionsOf(t *routing.Table, service string, sum *serviceTraffic) []apitype.RegionTraffic {
+	all, byRegion := uint64(0), map[string]*serviceTraffic{}
 	for _, n := range sum.networks {
-		queries += n.Recent
-		byRegion[table.Client(n.Prefix).Region] += n.Recent
-	}
-	for _, region := range sortedKeys(byRegion) {
-		if byRegion[region] > 0 {
-			out.Regions = append(out.Regions, apitype.RegionTraffic{Region: region, Percent: 100 * float64(byRegion[region]) / float64(queries)})
+		if n.Recent == 0 {
+			continue
 		}
+		region := t.Client(n.Prefix).Region
+		if byRegion[region] == nil {
+			byRegion[region] = &serviceTraffic{}
+		}
+		part := byRegion[region]
+		part.networks, part.recentAnswers = append(part.networks, n), part.recentAnswers+n.Recent
+		all += n.Recent
 	}
-	slices.SortStableFunc(out.Regions, func(a, b apitype.RegionTraffic) int { return cmp.Compare(b.Percent, a.Percent) })
+	out := []apitype.RegionTraffic{}
+	for _, region := range sortedKeys(byRegion) {
+		part := byRegion[region]
+		out = append(out, apitype.RegionTraffic{
+			Region: region, Percent: 100 * float64(part.recentAnswers) / float64(all), Answers: orEmpty(observedParts(t, service, part)),
+		})
+	}
+	slices.SortStableFunc(out, func(a, b apitype.RegionTraffic) int { return cmp.Compare(b.Percent, a.Percent) })
 	return out
 }

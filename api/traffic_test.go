@@ -113,7 +113,7 @@ func TestACutoverTellsWhoAsksForItsService(t *testing.T) {
 	require.Equal(t, 2, tr.Networks, "who asks two nodes is one network")
 	require.EqualValues(t, 18_000, tr.Answers)
 	require.InDelta(t, 30, tr.AnswersPerSecond, 1e-9)
-	require.Equal(t, []apitype.RegionTraffic{{Region: "", Percent: 100}}, tr.Regions)
+	require.Equal(t, []apitype.RegionTraffic{{Region: "", Percent: 100, Answers: []apitype.Percent{{Cluster: "eu", Percent: 100}}}}, tr.Regions)
 	require.Equal(t, []string{"ap-1", "eu-1", "us-1"}, tr.Nodes)
 	require.Empty(t, tr.MissingNodes)
 	require.Equal(t, "2 client networks in the last 10m, ~30 answers/s", tr.Text())
@@ -163,6 +163,17 @@ func TestMoreNetworksThanWereTold(t *testing.T) {
 	sum = addTraffic(map[string]*Traffic{"a": &one, "b": &two}).service["web"]
 	require.Equal(t, 2, sum.recentNetworks)
 	require.False(t, sum.more)
+}
+
+func TestAServiceTellsWhatItsClientsGet(t *testing.T) {
+	r := newPlacedRig(t)
+	require.Nil(t, items[apitype.Service](t, r.get("/v1/services/web"))[0].Traffic)
+	r.tell(trafficOf("web", 10, asking("10.1.7.0/24", 9), asking("10.2.7.0/24", 1)), nil)
+	require.Equal(t, []apitype.RegionTraffic{
+		{Region: "eu-west", Percent: 90, Answers: []apitype.Percent{{Cluster: "eu", Percent: 100}}},
+		{Region: "us-east", Percent: 10, Answers: []apitype.Percent{{Cluster: "us", Percent: 100}}},
+	}, items[apitype.Service](t, r.get("/v1/services/web"))[0].Traffic.Regions)
+	require.Empty(t, items[apitype.Service](t, r.get("/v1/services/shop"))[0].Traffic.Regions)
 }
 
 func TestADrainTellsWhereThoseWhoAskGo(t *testing.T) {

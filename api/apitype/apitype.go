@@ -171,6 +171,9 @@ type Service struct {
 	Definition any           `json:"definition"` // effective, as the nodes use it
 	Freeze     *Freeze       `json:"freeze,omitempty"`
 	Targets    []TargetVotes `json:"targets"`
+
+	// Traffic is who asked lately; absent where no node knows, and of lists.
+	Traffic *ServiceTraffic `json:"traffic,omitempty"`
 }
 
 // Cluster is a cluster in full.

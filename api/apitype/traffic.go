@@ -25,8 +25,9 @@ type ServiceTraffic struct {
 
 // RegionTraffic is a region's part of a service's queries.
 type RegionTraffic struct {
-	Region  string  `json:"region"` // empty: nobody knows where they are
-	Percent float64 `json:"percent"`
+	Region  string    `json:"region"` // empty: nobody knows where they are
+	Percent float64   `json:"percent"`
+	Answers []Percent `json:"answers"` // that they get now
 }
 
 // Text says who asked, in a few words.

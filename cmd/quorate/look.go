@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -126,6 +127,7 @@ func (c *cli) servicesCommand() *cobra.Command {
 				return show(c, env, func(w io.Writer, items []apitype.Service) {
 					for _, s := range items {
 						servicesTable(w, []apitype.ServiceSummary{s.ServiceSummary})
+						trafficLines(w, s.Traffic)
 						fmt.Fprintln(w)
 						votesTable(w, s.Targets)
 					}
@@ -137,6 +139,17 @@ func (c *cli) servicesCommand() *cobra.Command {
 			}
 			return show(c, env, servicesTable)
 		},
+	}
+}
+
+// trafficLines say who asked for a service lately, and what they get now.
+func trafficLines(w io.Writer, t *apitype.ServiceTraffic) {
+	if t == nil {
+		return
+	}
+	fmt.Fprintf(w, "asked      %s\n", t.Text())
+	for _, r := range t.Regions {
+		fmt.Fprintf(w, "           %s %s -> %s\n", percent(r.Percent), cmp.Or(r.Region, "from unknown regions"), percents(r.Answers))
 	}
 }
 
