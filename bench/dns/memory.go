@@ -28,7 +28,7 @@ func measureMemory(ctx context.Context, b *bench, rep *report) error {
 	} {
 		s, err := b.startQuorate(ctx, c.in)
 		if err != nil {
-			rep.add(figure{what: c.what, unit: "MiB", gate: c.gate, goal: c.goal, most: true, absent: lastLine(err.Error())})
+			rep.add(figure{what: c.what, unit: "MiB", gate: c.gate, goal: c.goal, most: true, absent: cause(err)})
 			continue
 		}
 		applied, err := b.rested(ctx, s)
@@ -54,7 +54,16 @@ func measureMemory(ctx context.Context, b *bench, rep *report) error {
 	return nil
 }
 
-// lastLine is the end of an error of several lines.
+// cause is what is at the bottom of an error that ends with a node's log.
+func cause(err error) string {
+	text := lastLine(err.Error())
+	if _, logged, found := strings.Cut(text, " err="); found {
+		return strings.Trim(logged, `"`)
+	}
+	return text
+}
+
+// lastLine is the end of a text of several lines.
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
 	return text[strings.LastIndexByte(text, '\n')+1:]
