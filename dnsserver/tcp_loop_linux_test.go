@@ -3,6 +3,7 @@ package dnsserver
 import (
 	"bytes"
 	"encoding/binary"
+	"net"
 	"testing"
 	"time"
 
@@ -257,5 +258,30 @@ func TestTCPLoopAllocatesNothing(t *testing.T) {
 		})
 		require.Zero(t, allocs)
 		require.Greater(t, answers, 200*len(queries), "it answers")
+	}
+}
+
+// The client of a connection is who connected, of either family.
+func TestTCPLoopKnowsWhoConnects(t *testing.T) {
+	for _, addr := range []string{"127.0.0.1:0", "[::1]:0"} {
+		t.Run(addr, func(t *testing.T) {
+			ln, err := net.Listen("tcp", addr)
+			if err != nil {
+				t.Skipf("the host has no %s: %v", addr, err)
+			}
+			defer ln.Close() //nolint:errcheck // a test's
+			fds, err := duplicate([]*net.TCPListener{ln.(*net.TCPListener)})
+			require.NoError(t, err)
+			defer unix.Close(fds[0]) //nolint:errcheck // a test's
+			c, err := net.Dial("tcp", ln.Addr().String())
+			require.NoError(t, err)
+			defer c.Close() //nolint:errcheck // a test's
+			fd, client, errno := acceptOn(fds[0])
+			require.Zero(t, errno)
+			closeSocket(fd)
+			require.Equal(t, c.LocalAddr().(*net.TCPAddr).AddrPort(), client)
+			_, _, errno = acceptOn(fds[0])
+			require.Equal(t, unix.EAGAIN, errno)
+		})
 	}
 }
