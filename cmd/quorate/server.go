@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -51,7 +52,9 @@ func (c *cli) serverCommand() *cobra.Command {
 					log.Warn("a hang-up while the node starts does nothing; what it would read is being read")
 				})()
 			}
+			workers := makeRoom()
 			n, err := node.Open(cfg, node.Options{
+				Workers: workers,
 				Version: version, Source: string(source), Socket: socket, CheckStore: checkStoreApart,
 				Reload: func() (*config.Node, string, error) { return rereadNode(path) },
 				Log:    log, Level: level,
@@ -69,6 +72,16 @@ func (c *cli) serverCommand() *cobra.Command {
 	cmd.Flags().StringVarP(&path, "config", "c", "/etc/quorate/node.yaml", "node.yaml")
 	cmd.Flags().StringVar(&socket, "socket", "", "unix socket of the API; default /run/quorate/quorate.sock, else in data_dir")
 	return cmd
+}
+
+// makeRoom returns how many DNS workers an address gets: one a core. A worker that has
+// work never lets go of its processor, as the runtime calls it, so there is one for each
+// worker of two addresses, and one more: then the kernel shares the cores out, and a
+// flood takes neither probes nor consensus their turn, on a single core as on many.
+func makeRoom() (workers int) {
+	workers = runtime.GOMAXPROCS(0)
+	runtime.GOMAXPROCS(2*workers + 1)
+	return workers
 }
 
 // onHangUps calls f at each SIGHUP until it is undone, instead of ending the process:

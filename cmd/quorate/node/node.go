@@ -35,6 +35,7 @@ type Options struct {
 	Version string
 	Source  string // text of node.yaml, for people to look at; it holds no secret's value
 	Socket  string // unix socket of the API; empty: SocketPath of the data directory
+	Workers int    // that answer DNS, an address; 0: one less than the runtime has processors
 
 	// Reload reads node.yaml again. Nil: it stays as it is, and only the files that it
 	// names are read again.
@@ -229,6 +230,7 @@ func (n *Node) openDNS() error {
 		Age:        n.age,
 		NSID:       n.cfg.DNS.NSID,
 		UDPSize:    n.cfg.DNS.UDPSize,
+		Readers:    n.opts.Workers,
 		Cookies:    n.cookies.keys.Load,
 		RateLimit:  rateLimit(n.cfg.DNS.RateLimit),
 		Keys:       n.keys.of,
