@@ -214,3 +214,21 @@ func BenchmarkLimit(b *testing.B) {
 		})
 	}
 }
+
+// Who asks for many names gets no more than allKinds times the rate of one.
+func TestAllKindsTogether(t *testing.T) {
+	l := newLimiter(RateLimit{PerSecond: 5})
+	got := func(now time.Duration) int {
+		n := 0
+		for i := range 300 {
+			if l.take(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), uint64(i%30), uint16(i%2), limitAnswer, now) == limitPass {
+				n++
+			}
+		}
+		return n
+	}
+	require.Equal(t, 50, got(0))
+	require.Equal(t, 0, got(0))
+	require.Equal(t, 50, got(time.Second))
+	require.Equal(t, limitPass, l.take(netip.MustParseAddr("192.0.3.1"), 1, 1, limitAnswer, time.Second), "another network")
+}
