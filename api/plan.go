@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -75,7 +76,25 @@ func makePlan(st *statestore.State, spec *statestore.Spec, source string, warnin
 	for _, ch := range diff.Changes {
 		p.Changes = append(p.Changes, apitype.Change{Op: ch.Op, Path: ch.Path, Old: ch.Old, New: ch.New})
 	}
+	p.Blockers = append(p.Blockers, tooLarge(spec, source, diff.Rotations)...)
 	return p, diff.Rotations
+}
+
+// surelyFits is how long a text is whose entry is not worth measuring, in bytes.
+const surelyFits = statestore.MaxEntry / 8
+
+// tooLarge refuses a spec that fits no log entry with its text.
+func tooLarge(spec *statestore.Spec, source string, rotations []statestore.RotationChange) []apitype.Blocker {
+	if len(source) < surelyFits {
+		return nil
+	}
+	const rest = 4 << 10 // for who applies it, and why
+	entry, err := statestore.Encode(statestore.ApplySpec{Spec: spec, Source: source, Rotations: rotations}, statestore.Meta{})
+	if err != nil || len(entry)+rest <= statestore.MaxEntry {
+		return nil // what cannot be encoded, the proposer says
+	}
+	return []apitype.Blocker{{Rule: policy.RuleRefused, Reason: fmt.Sprintf(
+		"spec: must fit a log entry of %d bytes together with its text, has %d; take static records out, or serve a zone elsewhere", statestore.MaxEntry, len(entry))}}
 }
 
 func matchesView(ms []policy.Match) []apitype.Match {

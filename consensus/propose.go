@@ -16,10 +16,6 @@ const (
 	methodPropose = "consensus.propose"
 	methodRead    = "consensus.read"
 
-	// maxEntry bounds a log entry: one append of 64 such entries still fits the
-	// transport's deadline on a slow link in pieces, and no spec comes near it.
-	maxEntry = 4 << 20
-
 	// retryPause is between two tries of a proposal that certainly did not happen.
 	retryPause = 50 * time.Millisecond
 )
@@ -39,8 +35,8 @@ func (n *Node) Propose(ctx context.Context, cmd statestore.Command, o Origin) (s
 	if err != nil {
 		return statestore.Result{}, err
 	}
-	if len(entry) > maxEntry {
-		return statestore.Result{}, fmt.Errorf("propose: entry of %d bytes, at most %d", len(entry), maxEntry)
+	if len(entry) > statestore.MaxEntry {
+		return statestore.Result{}, fmt.Errorf("propose: entry of %d bytes, at most %d", len(entry), statestore.MaxEntry)
 	}
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.Profile.Propose)
 	defer cancel()

@@ -24,6 +24,10 @@ type envelope struct {
 	Body json.RawMessage `json:"body"`
 }
 
+// MaxEntry bounds a log entry, in bytes: one append of 64 such entries still fits the
+// transport's deadline on a slow link in pieces. A spec and its text are one entry.
+const MaxEntry = 4 << 20
+
 // Encode returns the log entry for cmd.
 func Encode(cmd Command, m Meta) ([]byte, error) {
 	body, err := json.Marshal(cmd)
