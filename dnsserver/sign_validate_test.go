@@ -121,10 +121,13 @@ func (v *validation) check(now time.Time) error {
 		if dns.CanonicalName(h.Name) != at {
 			return fmt.Errorf("%s out of place in the answer, want one of %s", set[0], at)
 		}
-		if !(h.Rrtype == dns.TypeCNAME && i > 0 && answers[i-1][0].Header().Rrtype == dns.TypeDNAME) {
-			if err := v.signed(set, answerSigs, now); err != nil {
-				return err
-			}
+		made := h.Rrtype == dns.TypeCNAME && i > 0 && answers[i-1][0].Header().Rrtype == dns.TypeDNAME
+		err := v.signed(set, answerSigs, now)
+		switch {
+		case made && err == nil:
+			return fmt.Errorf("%v is made from a DNAME, and signed", set[0])
+		case !made && err != nil:
+			return err
 		}
 		if h.Rrtype == v.qtype || v.qtype == dns.TypeANY {
 			found = true

@@ -118,6 +118,13 @@ func TestWithoutBudgetAGoodSignatureServesOn(t *testing.T) {
 	require.ErrorIs(t, err, ErrBusy)
 	require.NotSame(t, old.RRSIG, sign(t, s, later.Add(time.Minute), z, set).RRSIG)
 	require.Greater(t, s.Counts().Refused[Own], uint64(0))
+
+	over := start.Add(20 * day)
+	for i := range 10 {
+		_, _ = s.Sign(over, z, addresses(fmt.Sprintf("o%d.z.example.", i), "192.0.2.1"), Own)
+	}
+	_, err = s.Sign(over, z, set, Own)
+	require.ErrorIs(t, err, ErrBusy, "one that has expired does not")
 }
 
 func TestAClockThatJumps(t *testing.T) {
