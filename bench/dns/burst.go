@@ -20,7 +20,7 @@ const (
 	serverShare = 0.93
 	// tries is how often a disturbed burst is repeated before the machine is called
 	// too busy.
-	tries = 12
+	tries = 25
 	// calm is waited before a disturbed burst is repeated.
 	calm = 300 * time.Millisecond
 )

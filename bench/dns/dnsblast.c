@@ -35,6 +35,9 @@
 #define SLOTS 1024 // queries outstanding on a socket; the low bits of an id
 #define PACKET 4096
 #define BUCKETS 2048 // of the latency histogram
+// How many senders -B has: a busy authoritative server hears of that many resolvers,
+// though not from each as often.
+#define SENDERS 16384
 
 enum { A = 1, AAAA = 28, TXT = 16, OPT = 41, RRSIG = 46, HTTPS = 65 };
 
@@ -68,7 +71,7 @@ static query *queries;
 static uint32_t nqueries, turn;
 static int nsocks = 4, window = 200, segments, least = 1, every = 8, timeout_ms = 500, expect_rcode;
 static int echo, edns, want_do, want_rrsig, prefix_bits;
-static uint32_t prefix;
+static uint32_t prefix, senders[SENDERS]; // of -B
 static double rate, measure_s = 1, warm_s = 0.2;
 static int pids[64], npids;
 
@@ -271,7 +274,7 @@ static int receive(sock *k) {
 }
 
 // message describes n packets from vec as one: with more than one, the kernel cuts
-// them apart again (UDP_SEGMENT). With -B the sender is drawn from the network.
+// them apart again (UDP_SEGMENT). With -B each message has another sender.
 static void message(struct msghdr *h, struct iovec *vec, int n, char *control) {
   memset(h, 0, sizeof *h);
   h->msg_iov = vec;
@@ -287,7 +290,7 @@ static void message(struct msghdr *h, struct iovec *vec, int n, char *control) {
   }
   if (prefix_bits) {
     struct in_pktinfo from = {0};
-    from.ipi_spec_dst.s_addr = htonl(prefix | (draw() & (0xffffffffu >> prefix_bits)));
+    from.ipi_spec_dst.s_addr = senders[draw() % SENDERS];
     struct cmsghdr *c = (void *)(control + used);
     c->cmsg_level = IPPROTO_IP;
     c->cmsg_type = IP_PKTINFO;
@@ -549,6 +552,8 @@ int main(int argc, char **argv) {
     least = window / nsocks;
   if (least < 1)
     least = 1;
+  for (int i = 0; i < SENDERS && prefix_bits; i++)
+    senders[i] = htonl(prefix | (draw() & (0xffffffffu >> prefix_bits)));
   sock *socks = calloc(nsocks, sizeof *socks);
   for (int i = 0; i < nsocks; i++)
     open_sock(&socks[i]);

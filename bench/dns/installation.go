@@ -68,10 +68,10 @@ log: { format: text, level: warn }
 	return s, nil
 }
 
-// runQuorate starts the node in the server's folder. The second thread is for what
-// the runtime and the control plane do beside answering.
+// runQuorate starts the node in the server's folder. It sees one core, and makes one
+// DNS worker of it.
 func (b *bench) runQuorate(s *server) error {
-	return b.start(s, append(quorateEnv(s.dir), "GOMAXPROCS=2"), b.quorate, "server", "-c", filepath.Join(s.dir, "node.yaml"), "--socket", filepath.Join(s.dir, "api"))
+	return b.start(s, quorateEnv(s.dir), b.quorate, "server", "-c", filepath.Join(s.dir, "node.yaml"), "--socket", filepath.Join(s.dir, "api"))
 }
 
 // quorateEnv keeps people's contexts, tokens and addresses away.

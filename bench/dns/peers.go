@@ -193,7 +193,8 @@ func pdnsStatic() peer {
 	}}
 }
 
-// CoreDNS gets a second thread for the work of the runtime, as quorate does.
+// CoreDNS gets a second processor of the runtime: on one its goroutines wait for the
+// collector.
 func coreDNSStatic() peer {
 	return peer{name: "CoreDNS", program: "coredns", args: inDir("-quiet -conf DIR/Corefile"), env: []string{"GOMAXPROCS=2"}, asks: staticAsks(), files: func(_ *bench, dir string, port int) map[string]string {
 		return map[string]string{

@@ -176,8 +176,8 @@ func weightedLineup(ctx context.Context, b *bench) (*lineup, error) {
 	})
 }
 
-// sendersNetwork is where queries come from when it matters who asks: every query
-// is from another address of it.
+// sendersNetwork is where queries come from when it matters who asks: each from one
+// of 16,384 of its addresses, drawn anew.
 const sendersNetwork = "127.0.0.0/8"
 
 func geoLineup(ctx context.Context, b *bench) (*lineup, error) {
