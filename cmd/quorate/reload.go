@@ -17,9 +17,9 @@ func (c *cli) reloadCommand() *cobra.Command {
 		Use:   "reload",
 		Short: "Make a node read its node.yaml and files again",
 		Long: `The node that is asked reads node.yaml, the certificates of peer.tls and api.tls and
-the GeoIP file again, as at SIGHUP. It takes over log.level, secrets and dns.geoip;
-another key that changed is refused by name, and then nothing is taken over. A file
-that does not read is refused and the last good one stays in use.`,
+the GeoIP file again, as at SIGHUP. It takes over log.level, secrets, dns.geoip
+and dns.rate_limit; another key that changed is refused by name, and then nothing is
+taken over. A file that does not read is refused and the last good one stays in use.`,
 		Example: `  quorate reload
   quorate reload --addr https://eu-1.ops.example.net:7653`,
 		Args: cobra.NoArgs,
