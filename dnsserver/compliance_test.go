@@ -140,7 +140,7 @@ func shown(t *testing.T, s *Server, reply []byte) string {
 // query gets, to the last bit, over UDP and TCP from bound sockets.
 func TestEDNSCompliance(t *testing.T) {
 	cfg := testConfig(testTable(t))
-	s := start(t, cfg, "127.0.0.1:0")
+	s := startPrepared(t, cfg)
 	over := map[string]func([]byte) []byte{"udp": udpExchange(t, s), "tcp": tcpExchange(t, s)}
 	const (
 		web   = "web.gslb.test. IN A"
@@ -302,7 +302,7 @@ func TestEDNSCompliance(t *testing.T) {
 // TestTruncationCompliance: over UDP what fits in whole sets, never above what the
 // client takes nor above 1232; over TCP all of it.
 func TestTruncationCompliance(t *testing.T) {
-	s := start(t, testConfig(testTable(t)), "127.0.0.1:0")
+	s := startPrepared(t, testConfig(testTable(t)))
 	udp, tcp := udpExchange(t, s), tcpExchange(t, s)
 	tests := []struct {
 		name    string
@@ -330,6 +330,16 @@ func TestTruncationCompliance(t *testing.T) {
 		})
 	}
 	require.Contains(t, shown(t, s, udp(rawQuery(0, asking("big.gslb.test.", dns.TypeA, dns.ClassINET), optRecord(1232, 0, 0)))), "198.18.0.59", "60 addresses fit in 1232")
+}
+
+// startPrepared runs a server on loopback that answers ordinary queries from prepared
+// answers, as a node does.
+func startPrepared(t *testing.T, cfg Config) *Server {
+	s := start(t, cfg, "127.0.0.1:0")
+	s.Publish(cfg.Table())
+	s.prepare()
+	require.NotNil(t, s.current().wire)
+	return s
 }
 
 // udpExchange returns what asks over one UDP socket; nil is silence, told by the

@@ -60,7 +60,7 @@ func TestBothPathsShareTheLimit(t *testing.T) {
 	cfg := testConfig(testTable(t))
 	cfg.Registerer = reg
 	cfg.RateLimit = RateLimit{PerSecond: 1, Slip: 2}
-	s := start(t, cfg, "127.0.0.1:0")
+	s := startPrepared(t, cfg)
 	web := asking("web.gslb.test.", dns.TypeA, dns.ClassINET)
 	began := time.Now()
 	fast, slipped := limitedExchange(t, s, rawQuery(0, web), 100)
@@ -100,7 +100,7 @@ func TestWhatIsNoQueryIsCounted(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	cfg := testConfig(testTable(t))
 	cfg.Registerer = reg
-	s := start(t, cfg, "127.0.0.1:0")
+	s := startPrepared(t, cfg)
 	udp := udpExchange(t, s)
 	require.Nil(t, udp(rawQuery(bitQR, asking("web.gslb.test.", dns.TypeA, dns.ClassINET))))
 	require.Nil(t, udp([]byte("short")))

@@ -99,7 +99,7 @@ func TestMalformedPackets(t *testing.T) {
 
 // A sample of the corpus over real sockets, after which the server is as it was.
 func TestMalformedPacketsOverSockets(t *testing.T) {
-	s := start(t, testConfig(testTable(t)), "127.0.0.1:0")
+	s := startPrepared(t, testConfig(testTable(t)))
 	udp, tcp := udpExchange(t, s), tcpExchange(t, s)
 	for i, p := range malformed() {
 		if i%10 != 0 || len(p) > 512 || len(p) == 0 {
