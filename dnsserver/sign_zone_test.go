@@ -46,6 +46,12 @@ func signedState(algorithm statestore.Algorithm, denial statestore.Denial) *stat
 	} {
 		z.Records[owner] = types
 	}
+	down := *st.Spec.Services["db"]
+	down.Names, down.OnAllDown = []string{"down"}, statestore.OnAllDown{Mode: statestore.NoData}
+	st.Spec.Services["down"] = &down
+	st.Services["down"] = &statestore.ServiceState{Rotation: statestore.Rotation{Number: 1, V4: statestore.Pool{
+		AllDown: statestore.NoData, Shares: []statestore.Share{{Cluster: "eu", Endpoints: ips("192.0.2.1")}},
+	}}}
 	st.Spec.Zones[childZone] = &statestore.Zone{
 		NSTTL: z.NSTTL, SOA: z.SOA, DNSSEC: how,
 		Records: map[string]map[string][]string{"x": {"A": {"192.0.2.8"}}},
@@ -102,7 +108,7 @@ func askSigned(t testing.TB, s *Server, name string, qtype uint16) *dns.Msg {
 func signedNames() []string {
 	var names []string
 	for _, n := range []string{
-		"", "www", "web", "db", "big", "text", "ent", "a.ent", "b.ent", "mail", "mx1", "wild", "*.wild", "a.wild", "b.a.wild", "own.wild", "below.own.wild",
+		"", "www", "web", "db", "down", "big", "text", "ent", "a.ent", "b.ent", "mail", "mx1", "wild", "*.wild", "a.wild", "b.a.wild", "own.wild", "below.own.wild",
 		"alias", "one.alias", "gone", "a.gone", "two", "out", "tree", "a.tree", "x.y.tree", "in", "deeper.in", "deep.deeper.in", "a.deeper.in",
 		"signed", "ns.signed", "x.signed", "unsigned", "x.unsigned", "child", "x.child", "y.child", "plain", "x.plain", "y.plain", "odd",
 		"0", "zzz", "nothing.here", "ns-eu-1", "a.web", `\000.web`, `a\.b`, `\255`, strings.Repeat("a", 63), "w",
@@ -244,6 +250,8 @@ func TestCompactDenial(t *testing.T) {
 		want  []uint16
 	}{
 		{"ent", dns.TypeA, []uint16{dns.TypeRRSIG, dns.TypeNSEC}},
+		{"down", dns.TypeA, []uint16{dns.TypeRRSIG, dns.TypeNSEC}},
+		{"down", dns.TypeTXT, []uint16{dns.TypeA, dns.TypeRRSIG, dns.TypeNSEC}},
 		{"web", dns.TypeTXT, []uint16{dns.TypeA, dns.TypeRRSIG, dns.TypeNSEC}},
 		{"a.wild", dns.TypeAAAA, []uint16{dns.TypeA, dns.TypeMX, dns.TypeTXT, dns.TypeRRSIG, dns.TypeNSEC}},
 		{"unsigned", dns.TypeDS, []uint16{dns.TypeNS, dns.TypeRRSIG, dns.TypeNSEC}},

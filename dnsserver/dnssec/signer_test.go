@@ -101,7 +101,7 @@ func TestASignatureIsReplacedAheadOfItsExpiry(t *testing.T) {
 		last = sig
 		require.Equal(t, int64(sig.RRSIG.Expiration), s.Earliest(now)[z.Name].Unix(), "what is served counts")
 	}
-	require.Equal(t, 10, replaced, "once in two days")
+	require.InDelta(t, 10, replaced, 1, "once in two days")
 	require.Empty(t, s.Earliest(start.Add(100*day)))
 }
 
