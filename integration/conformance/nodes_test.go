@@ -121,9 +121,32 @@ secrets:
 	for _, n := range all {
 		for _, z := range tr.zones {
 			w.until(n.process, n.addr, "web."+z.name, dns.TypeA)
+			for _, s := range sites {
+				eventually(t, patience, n.name+" sends who is inside "+s.name+" there", func(context.Context) error { return n.places(z, s.network, s.addr) })
+			}
 		}
 	}
 	return all
+}
+
+// places reports whether the node gives clients in a network an address.
+func (n *node) places(z served, network, addr string) error {
+	ip, _, err := net.ParseCIDR(network)
+	if err != nil {
+		return err
+	}
+	m := new(dns.Msg)
+	m.SetQuestion("web."+z.name, dns.TypeA)
+	m.SetEdns0(1232, false)
+	m.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_SUBNET{Code: dns.EDNS0SUBNET, Family: 1, SourceNetmask: 24, Address: ip}}
+	reply, err := n.w.ask(clientAddr, n.addr, m, time.Second)
+	if err != nil {
+		return err
+	}
+	if len(reply.Answer) != 1 || reply.Answer[0].(*dns.A).A.String() != addr {
+		return fmt.Errorf("answered %v", reply.Answer)
+	}
+	return nil
 }
 
 // leads reports whether the installation has a leader and so many members.
@@ -169,10 +192,15 @@ func (w *world) site(addr string) {
 // bigCount records of a hundred octets fit no UDP answer.
 const bigCount = 40
 
+// dsData is the data of a DS record.
+func dsData(ds []string) string {
+	return strings.Join(strings.Fields(ds[0])[4:], " ")
+}
+
 // spec serves every zone alike: static data of many kinds and a routed name.
 func spec(tr *tree) string {
 	var b strings.Builder
-	b.WriteString("version: 1\ndefaults:\n  ttl: { normal: 5s, changing: 1s }\n  check: { interval: 1s, timeout: 500ms, fall: 3, rise: 1, recheck: 200ms }\nzones:\n")
+	b.WriteString("version: 1\ndefaults:\n  ttl: { normal: 5s, changing: 1s }\n  check: { interval: 2s, timeout: 1500ms, fall: 5, rise: 1, recheck: 500ms }\nzones:\n")
 	for _, z := range tr.zones {
 		fmt.Fprintf(&b, "  %s:\n    soa: { negative_ttl: 5s }\n", strings.TrimSuffix(z.name, "."))
 		if z.signed() {
@@ -190,9 +218,11 @@ func spec(tr *tree) string {
       "*.alias.wild":  { CNAME: [www] }
       host.deep.ent:   { A: [53.0.1.8] }
       _443._tcp.www:   { TLSA: ["3 1 1 0000000000000000000000000000000000000000000000000000000000000001"] }
-      big:
-        TXT:
+      sub:             { NS: [ns.sub] }
+      ns.sub:          { A: [53.0.0.3], AAAA: ["2a00:53:0:0::3"] }
+      ns.secure:       { A: [53.0.0.3], AAAA: ["2a00:53:0:0::3"] }
 `)
+		fmt.Fprintf(&b, "      secure:          { NS: [ns.secure], DS: [%q] }\n      big:\n        TXT:\n", dsData(z.secure))
 		for i := range bigCount {
 			fmt.Fprintf(&b, "          - \"\\\"%02d %s\\\"\"\n", i, strings.Repeat("x", 96))
 		}

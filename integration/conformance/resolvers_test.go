@@ -5,14 +5,41 @@ package conformance
 import (
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"testing"
+	"time"
 
 	"github.com/miekg/dns"
+	"github.com/stretchr/testify/require"
 )
 
-// startUnbound resolves at addr: minimal names, changed case, denial used for other
-// names, validation. With subnets it also tells the nodes who asks (RFC 7871).
-func startUnbound(tr *tree, addr string, subnets bool) *process {
+// unbound is a running one.
+type unbound struct {
+	*process
+	w    *world
+	conf string
+}
+
+// count returns one of its counters.
+func (u *unbound) count(t *testing.T, name string) (n int) {
+	t.Helper()
+	out, err := u.w.command(10*time.Second, "unbound-control", "-c", u.conf, "stats_noreset")
+	require.NoError(t, err)
+	for line := range strings.Lines(out) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+"="); ok {
+			n, err = strconv.Atoi(value)
+			require.NoError(t, err)
+			return n
+		}
+	}
+	t.Fatalf("unbound has no counter %s:\n%s", name, out)
+	return 0
+}
+
+// startUnbound resolves at addr: minimal names, denial used for other names, validation.
+// It changes the case of names, or with subnets tells the nodes who asks (RFC 7871).
+func startUnbound(tr *tree, addr string, subnets bool) *unbound {
 	t := tr.w.t
 	t.Helper()
 	dir := t.TempDir()
@@ -23,7 +50,8 @@ func startUnbound(tr *tree, addr string, subnets bool) *process {
   pidfile: %q
   do-daemonize: no
   use-syslog: no
-  verbosity: 1
+  verbosity: 3
+  extended-statistics: yes
   val-log-level: 2
   num-threads: 1
   interface: %s
@@ -33,25 +61,26 @@ func startUnbound(tr *tree, addr string, subnets bool) *process {
   access-control: 0.0.0.0/0 allow
   root-hints: %[5]q
   trust-anchor-file: %[6]q
-  use-caps-for-id: yes
   qname-minimisation: yes
   qname-minimisation-strict: yes
   aggressive-nsec: yes
   harden-algo-downgrade: yes
   harden-below-nxdomain: yes
-  harden-referral-path: yes
   edns-buffer-size: 1232
 `, dir, filepath.Join(dir, "pid"), addr, six(addr), tr.hints, tr.anchor)
-	if subnets {
+	if !subnets {
+		conf += "  module-config: \"validator iterator\"\n  use-caps-for-id: yes\n"
+	} else {
 		conf += "  module-config: \"subnetcache validator iterator\"\n"
 		for _, m := range members {
 			conf += fmt.Sprintf("  send-client-subnet: %s\n  send-client-subnet: %s\n", m.addr, six(m.addr))
 		}
 	}
-	conf += "remote-control:\n  control-enable: no\n"
-	p := tr.w.start("unbound", "unbound", "-d", "-c", file(t, "unbound.conf", conf))
-	tr.w.until(p, addr, parentZone, dns.TypeSOA)
-	return p
+	conf += fmt.Sprintf("remote-control:\n  control-enable: yes\n  control-use-cert: no\n  control-interface: %q\n", filepath.Join(dir, "control"))
+	u := &unbound{w: tr.w, conf: file(t, "unbound.conf", conf)}
+	u.process = tr.w.start("unbound", "unbound", "-d", "-c", u.conf)
+	tr.w.until(u.process, addr, parentZone, dns.TypeSOA)
+	return u
 }
 
 // startNamed resolves with BIND: minimal names, denial used for other names, validation.

@@ -4,7 +4,6 @@ package conformance
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,6 +23,7 @@ type served struct {
 	dir       string // holds its keys
 	ksk, zsk  string // files of the private keys
 	ds        []string
+	secure    []string // DS records of the signed zone below it
 }
 
 // servedZones are one zone unsigned, and one for each algorithm and way of denial.
@@ -47,7 +47,6 @@ type tree struct {
 	hints  string   // file: where the root is
 	anchor string   // file: the root's DS, as a record
 	ds     []string // of the root
-	nsd    []*process
 }
 
 // newTree makes the keys of all zones, and serves a signed root, a signed parent with
@@ -73,6 +72,7 @@ func newTree(w *world) *tree {
 	tr.ds = tr.serve(".", rootAddr, below.String())
 	tr.hints = file(t, "root.hints", fmt.Sprintf(". 3600000 NS ns.root.\nns.root. 3600000 A %s\nns.root. 3600000 AAAA %s\n", rootAddr, six(rootAddr)))
 	tr.anchor = file(t, "root.ds", strings.Join(tr.ds, "\n")+"\n")
+	tr.below()
 	return tr
 }
 
@@ -92,26 +92,56 @@ func (tr *tree) serve(zone, addr, records string) (ds []string) {
 	t.Helper()
 	dir := t.TempDir()
 	ds = sign(t, dir, zone, addr, records)
-	conf := nsdConf(dir, addr, six(addr)) + fmt.Sprintf("zone:\n  name: %q\n  zonefile: %q\n", zone, "zone.signed")
-	p := tr.w.start("nsd for "+zone, "nsd", "-d", "-c", file(t, "nsd.conf", conf))
-	tr.w.until(p, addr, zone, dns.TypeDNSKEY)
-	tr.nsd = append(tr.nsd, p)
+	tr.nsd(dir, addr, zone)
 	return ds
 }
 
-// sign writes zone.signed into dir.
-func sign(t *testing.T, dir, zone, addr, records string) (ds []string) {
+// nsd serves zones from the files in dir that are called as they are.
+func (tr *tree) nsd(dir, addr string, zones ...string) {
+	t := tr.w.t
 	t.Helper()
-	ns := "ns." + strings.TrimPrefix(zone, ".")
+	conf := nsdConf(dir, addr, six(addr))
+	for _, zone := range zones {
+		conf += fmt.Sprintf("zone:\n  name: %q\n  zonefile: %q\n", zone, zone+"zone")
+	}
+	p := tr.w.start("nsd at "+addr, "nsd", "-d", "-c", file(t, "nsd.conf", conf))
+	tr.w.until(p, addr, zones[len(zones)-1], dns.TypeSOA)
+}
+
+// below serves two zones below each of those that quorate serves: one that is not
+// signed, and one that is and whose DS quorate has.
+func (tr *tree) below() {
+	t := tr.w.t
+	t.Helper()
+	dir := t.TempDir()
+	var zones []string
+	for i := range tr.zones {
+		z := &tr.zones[i]
+		sub, secure := "sub."+z.name, "secure."+z.name
+		zones = append(zones, sub, secure)
+		write(t, filepath.Join(dir, sub+"zone"), zoneText(sub, childAddr, fmt.Sprintf("www.%s A 53.0.1.10\n", sub)))
+		z.secure = sign(t, dir, secure, childAddr, fmt.Sprintf("www.%s A 53.0.1.11\n", secure))
+	}
+	tr.nsd(dir, childAddr, zones...)
+}
+
+// zoneText is a zone with one name server, ns.ZONE.
+func zoneText(zone, addr, records string) string {
+	ns := "ns." + zone
 	if zone == "." {
 		ns = "ns.root."
 	}
-	text := fmt.Sprintf("$TTL 300\n%s SOA %s hostmaster.%s 1 3600 900 604800 30\n%s NS %s\n%s A %s\n%s AAAA %s\n%s",
-		zone, ns, strings.TrimPrefix(zone, "."), zone, ns, ns, addr, ns, six(addr), records)
-	write(t, filepath.Join(dir, "zone"), text)
+	return fmt.Sprintf("$TTL 300\n%s SOA %s hostmaster.%s 1 3600 900 604800 30\n%[1]s NS %[2]s\n%[2]s A %[4]s\n%[2]s AAAA %[5]s\n%[6]s",
+		zone, ns, strings.TrimPrefix(zone, "."), addr, six(addr), records)
+}
+
+// sign signs a zone and writes it into dir.
+func sign(t *testing.T, dir, zone, addr, records string) (ds []string) {
+	t.Helper()
+	unsigned := file(t, "zone", zoneText(zone, addr, records))
 	ksk := keygen(t, dir, "ecdsap256sha256", zone, true)
 	keygen(t, dir, "ecdsap256sha256", zone, false)
-	run(t, "dnssec-signzone", "-S", "-K", dir, "-d", dir, "-o", zone, "-f", filepath.Join(dir, "zone.signed"), filepath.Join(dir, "zone"))
+	run(t, "dnssec-signzone", "-S", "-K", dir, "-d", dir, "-o", zone, "-f", filepath.Join(dir, zone+"zone"), unsigned)
 	return dsOf(t, ksk)
 }
 
@@ -139,12 +169,4 @@ func dsOf(t *testing.T, private string) []string {
 	}
 	require.NotEmpty(t, list)
 	return list
-}
-
-// read returns a file's text.
-func read(t *testing.T, path string) string {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	return string(text)
 }
