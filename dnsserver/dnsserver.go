@@ -1,9 +1,10 @@
 // Package dnsserver answers DNS over UDP and TCP from a routing.Table.
 //
-// A query costs one atomic load of the table a packet and neither a lock nor I/O:
-// with quorum, disk and peers gone the last table goes on answering (G5). UDP is
-// served by a bounded loop, one reader a core and address, never a goroutine a
-// packet; a panic is counted and never ends the process. The package decides
+// A query costs one atomic load of the table a batch of packets and neither a lock nor
+// I/O: with quorum, disk and peers gone the last table goes on answering (G5). Ordinary
+// queries are answered from prepared bytes (wire), which the general path made; all
+// others by it. UDP is served by a bounded loop, one worker a core and address, never a
+// goroutine a packet; a panic is counted and never ends the process. The package decides
 // nothing about answers: routing.Select does (G14).
 package dnsserver
 

@@ -347,7 +347,9 @@ func TestPreparedAnswersFollowTheTable(t *testing.T) {
 		change(&next)
 		table, err := routing.Update(p.table, &next, routing.Local{Geo: places})
 		require.NoError(t, err)
+		before := p.current()
 		p.Publish(table)
+		p.askOld(t, before)
 		if p.current().wire == nil {
 			require.False(t, table.SameNames(p.table))
 			p.prepare()
@@ -361,6 +363,19 @@ func TestPreparedAnswersFollowTheTable(t *testing.T) {
 				p.ask(t, query, askingClients[0])
 			}
 		}
+	}
+}
+
+// askOld asks what a worker holds that has not taken the newer table up yet.
+func (p *paths) askOld(t *testing.T, old *published) {
+	t.Helper()
+	now := p.current()
+	p.published.now.Store(old)
+	defer p.published.now.Store(now)
+	for _, name := range []string{"geo." + zone, "owned." + zone} {
+		query, err := newQuery(name, dns.TypeA).Pack()
+		require.NoError(t, err)
+		require.True(t, p.ask(t, query, askingClients[0]))
 	}
 }
 
