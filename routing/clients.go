@@ -3,8 +3,6 @@ package routing
 import (
 	"net/netip"
 
-	"github.com/gaissmai/bart"
-
 	"github.com/quorate/quorate/routing/geo"
 )
 
@@ -37,7 +35,7 @@ type clients struct {
 	from    places
 	regions []string // sorted
 	classes []class  // the first one knows nothing
-	trie    *bart.Table[located]
+	spans   *spans
 
 	inside map[string]uint32       // by region: the class of a client of whom only that is known
 	sample map[string]netip.Prefix // by region: the widest network that GeoIP has there
@@ -52,8 +50,7 @@ func (l located) bits() int     { return int(l & 0xff) }
 // find returns the class of the client of a query, and how many bits of its address
 // decide that.
 func (c *clients) find(q *Query) located {
-	l, _ := c.trie.Lookup(clientAddr(q)) // every address is in it; an invalid one has class 0
-	return l
+	return c.spans.find(clientAddr(q)) // an invalid one has class 0
 }
 
 // clientAddr is the address that tells where the client is: its subnet's, else the

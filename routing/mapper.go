@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gaissmai/bart"
-
 	"github.com/quorate/quorate/routing/geo"
 	"github.com/quorate/quorate/statestore"
 )
@@ -54,7 +52,7 @@ func sameRegion(a, b *statestore.Region) bool {
 
 // makeClients cuts all addresses up by the clusters' CIDRs and, beside them, by GeoIP.
 func makeClients(from places) *clients {
-	c := &clients{from: from, trie: new(bart.Table[located]), inside: map[string]uint32{}, sample: map[string]netip.Prefix{}}
+	c := &clients{from: from, inside: map[string]uint32{}, sample: map[string]netip.Prefix{}}
 	c.regions = sortedKeys(from.regions)
 	for _, cl := range from.clusters {
 		c.regions = append(c.regions, cl.region)
@@ -67,6 +65,7 @@ func makeClients(from places) *clients {
 		c.inside[r] = m.number(class{region: r, near: m.near(r, position{}, false)})
 	}
 	m.cut()
+	c.spans = makeSpans(m.spans)
 	return c
 }
 
@@ -84,6 +83,7 @@ type mapper struct {
 	placed    []bool
 	numbers   map[class]uint32
 	known     map[[2]int]uint32 // classes by cluster and place
+	spans     []span            // in no order
 }
 
 func newMapper(c *clients) *mapper {

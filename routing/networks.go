@@ -15,7 +15,7 @@ type network struct {
 	of     int
 }
 
-// cut fills the trie: every address is in exactly one network of it, and a network
+// cut makes the spans: every address is in exactly one network of it, and a network
 // is as wide as it can be with one class. The length of the network that holds an
 // address is therefore the right scope of what its class is answered.
 func (m *mapper) cut() {
@@ -128,7 +128,7 @@ func (m *mapper) join(low, high netip.Prefix, a, b uint32, whole, also bool) (n 
 }
 
 func (m *mapper) insert(p netip.Prefix, n uint32) {
-	m.out.trie.Insert(p, located(n<<8|uint32(p.Bits())))
+	m.spans = append(m.spans, span{p, located(n<<8 | uint32(p.Bits()))})
 	c := m.out.classes[n]
 	if c.cluster != "" || c.region == "" {
 		return

@@ -59,7 +59,6 @@ var owners = map[string][]string{
 	"go.etcd.io/bbolt":                     {"consensus"},
 	"github.com/miekg/dns":                 {"dnsserver", "dnsserver/client", "dnsserver/dnssec", "dnsserver/wire", "routing/records", "probe"},
 	"github.com/oschwald/maxminddb-golang": {"routing/geo"},
-	"github.com/gaissmai/bart":             {"routing"},
 	"gopkg.in/yaml.v3":                     {"config"},
 	"github.com/danielgtaylor/huma/v2":     {"api"},
 	"github.com/spf13/cobra":               {"cmd/quorate"},
