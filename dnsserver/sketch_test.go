@@ -48,6 +48,25 @@ func TestASketchKeepsItsBound(t *testing.T) {
 	})
 }
 
+func TestWhoAsksAgainAndAgainIsFoundAmongEverNewOnes(t *testing.T) {
+	sk := newSketch(4)
+	for k := range uint64(3) {
+		sk.add(sighting{k, 1}, 10)
+	}
+	steady := sighting{100, 1}
+	for i := range uint64(1000) {
+		sk.add(steady, 1)
+		sk.add(sighting{1000 + i, 1}, 1)
+	}
+	found := uint64(0)
+	sk.each(func(k sighting, sure uint64) {
+		if k == steady {
+			found = sure
+		}
+	})
+	require.GreaterOrEqual(t, found, 1000-sk.total/4)
+}
+
 func TestASketchAddsAndReadsWithoutAllocating(t *testing.T) {
 	sk, n := newSketch(workerSketch), 0
 	require.Zero(t, testing.AllocsPerRun(5000, func() {
