@@ -35,11 +35,11 @@ var classes = []class{
 	{"any", func(d difference) bool {
 		return d.q.typ == dns.TypeANY && d.ours.rcode == d.theirs.rcode && d.ours.aa == d.theirs.aa && len(d.ours.answer) > 0 && len(d.theirs.answer) > 0
 	}},
-	{"alias-into-another-zone", func(d difference) bool {
-		return d.seconded && d.peer == "knot" && d.aliased() && len(d.theirs.soa) == 0 && d.theirs.rcode == dns.RcodeSuccess
-	}},
 	{"long-chain", func(d difference) bool {
 		return d.seconded && d.peer == "knot" && len(d.theirs.answer) == knotChain && len(d.ours.answer) > knotChain
+	}},
+	{"alias-into-another-zone", func(d difference) bool {
+		return d.seconded && d.peer == "knot" && d.aliased() && len(d.theirs.soa) == 0 && d.theirs.rcode == dns.RcodeSuccess
 	}},
 	{"ds-of-an-aliased-apex", func(d difference) bool {
 		return d.seconded && d.peer == "knot" && d.q.typ == dns.TypeDS && d.aliased()

@@ -37,8 +37,8 @@ func (u *unbound) count(t *testing.T, name string) (n int) {
 	return 0
 }
 
-// startUnbound resolves at addr: minimal names, denial used for other names, validation.
-// It changes the case of names, or with subnets tells the nodes who asks (RFC 7871).
+// startUnbound resolves at addr: denial used for other names, validation. It asks for
+// minimal names and changes their case, or with subnets says who asks (RFC 7871).
 func startUnbound(tr *tree, addr string, subnets bool) *unbound {
 	t := tr.w.t
 	t.Helper()
@@ -61,17 +61,16 @@ func startUnbound(tr *tree, addr string, subnets bool) *unbound {
   access-control: 0.0.0.0/0 allow
   root-hints: %[5]q
   trust-anchor-file: %[6]q
-  qname-minimisation: yes
-  qname-minimisation-strict: yes
   aggressive-nsec: yes
   harden-algo-downgrade: yes
   harden-below-nxdomain: yes
   edns-buffer-size: 1232
 `, dir, filepath.Join(dir, "pid"), addr, six(addr), tr.hints, tr.anchor)
 	if !subnets {
-		conf += "  module-config: \"validator iterator\"\n  use-caps-for-id: yes\n"
+		conf += "  module-config: \"validator iterator\"\n  use-caps-for-id: yes\n  qname-minimisation: yes\n  qname-minimisation-strict: yes\n"
 	} else {
-		conf += "  module-config: \"subnetcache validator iterator\"\n"
+		// What it hears for a minimal name it gives to everybody, whatever the scope was.
+		conf += "  qname-minimisation: no\n  module-config: \"subnetcache validator iterator\"\n"
 		for _, m := range members {
 			conf += fmt.Sprintf("  send-client-subnet: %s\n  send-client-subnet: %s\n", m.addr, six(m.addr))
 		}
