@@ -78,6 +78,7 @@ func TestKeptSignaturesEndWithTheirKeysAndTheirTime(t *testing.T) {
 	}
 	require.True(t, fastAt(time.Now()))
 	require.False(t, fastAt(time.Now().Add(7*24*time.Hour)), "when they are due to be replaced")
+	require.False(t, fastAt(time.Now().Add(-7*24*time.Hour)), "a clock that was set back: they are not valid yet")
 
 	keys[zone] = signedZone(t, zone, p.table.State().Spec.Zones[zone].DNSSEC)
 	require.False(t, p.ask(t, query, someClient), "the zone has other keys")

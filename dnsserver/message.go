@@ -33,6 +33,7 @@ type message struct {
 	answer  routing.Answer
 	rrsigs  []dns.RR  // what is asked for, where that is RRSIG
 	lie     bool      // NSEC or RRSIG is asked for at a name that compact denial says is there
+	from    time.Time // when the last signature begins to be valid
 	until   time.Time // when the first signature is due to be replaced; zero: there is none
 }
 

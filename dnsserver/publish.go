@@ -148,7 +148,7 @@ func (s *Server) signPrepared(p *published, v *wire.Variant) {
 		return
 	}
 	m.edns = edns{}
-	v.Sign(s.pack(m), m.until, keys)
+	v.Sign(s.pack(m), m.from, m.until, keys)
 }
 
 // keysOf is what a zone is signed with now.

@@ -131,6 +131,9 @@ func (m *message) place(sigs []dnssec.Signature, owner string, ttl uint32) []dns
 		if m.until.IsZero() || sig.Until.Before(m.until) {
 			m.until = sig.Until
 		}
+		if sig.From.After(m.from) {
+			m.from = sig.From
+		}
 	}
 	return rrs
 }

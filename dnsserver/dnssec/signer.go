@@ -81,6 +81,7 @@ func NewSigner(l Limits) *Signer {
 // Signature is the RRSIG of a set and how long it is the one to use.
 type Signature struct {
 	RRSIG *dns.RRSIG // shared: copy it to change it
+	From  time.Time  // it is not valid before: a clock that is set back may get there
 	Until time.Time  // a newer one is made from then on
 }
 
@@ -98,7 +99,7 @@ func (s *Signer) Sign(now time.Time, z *Zone, set Set, origin Origin) ([]Signatu
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, Signature{e.sig, time.Unix(e.next, 0)})
+		list = append(list, Signature{e.sig, time.Unix(e.inception, 0), time.Unix(e.next, 0)})
 	}
 	return list, nil
 }

@@ -303,11 +303,11 @@ func (t *Table) Source(v *Variant) (question string, qtype uint16, a routing.Ans
 }
 
 // Sign keeps the message that answers a variant's question with signatures, for those
-// who ask with DO, while the time is before until and the zone's keys are those. It does
-// not keep one that says a serial: that is another one in the next table.
-func (v *Variant) Sign(msg []byte, until time.Time, keys any) {
+// who ask with DO, while the time is from from to until and the zone's keys are those. It
+// does not keep one that says a serial: that is another one in the next table.
+func (v *Variant) Sign(msg []byte, from, until time.Time, keys any) {
 	f, rest, m, err := formOf(msg, int(v.name))
 	if err == nil && len(m.serials) == 0 && v.rare != nil && v.rare.source != nil {
-		v.signed.Store(&signed{form: f, rest: rest, until: until, keys: keys})
+		v.signed.Store(&signed{form: f, rest: rest, from: from, until: until, keys: keys})
 	}
 }

@@ -120,9 +120,14 @@ type Labels struct {
 type signed struct {
 	form
 	rest  []byte
+	from  time.Time
 	until time.Time
 	keys  any
 }
+
+// good reports whether the signatures may be given out: they are valid, and not due to be
+// replaced.
+func (s *signed) good(now time.Time) bool { return !now.Before(s.from) && now.Before(s.until) }
 
 // Maker makes the messages that a table holds: it is the general path's own builder.
 type Maker interface {
@@ -188,7 +193,7 @@ func (t *Table) Answer(buf []byte, n int, q *Query) (s Served, ok bool) {
 	}
 	if v.Signed && p.do {
 		sig := v.signed.Load()
-		if sig == nil || !q.Now.Before(sig.until) || sig.keys != q.Keys(int(v.Zone)) {
+		if sig == nil || !sig.good(q.Now) || sig.keys != q.Keys(int(v.Zone)) {
 			return s, false
 		}
 		f, rest, extra = &sig.form, sig.rest, nil
