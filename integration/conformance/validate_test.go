@@ -20,11 +20,19 @@ func (in *installation) delv(t *testing.T) {
 	asked, secure := 0, 0
 	for _, z := range in.tr.zones {
 		for _, e := range []expectation{
-			{name: "@", typ: dns.TypeSOA}, {name: "@", typ: dns.TypeNS}, {name: "@", typ: dns.TypeDNSKEY},
-			{name: "www", typ: dns.TypeA}, {name: "web", typ: dns.TypeAAAA}, {name: "chain", typ: dns.TypeA},
-			{name: "big", typ: dns.TypeTXT}, {name: "delv.wild", typ: dns.TypeA}, {name: "www.secure", typ: dns.TypeA},
-			{name: "www", typ: dns.TypeMX, records: -1}, {name: "delv.wild", typ: dns.TypeMX, records: -1},
-			{name: "ent", typ: dns.TypeA, records: -1}, {name: "delv-not-there", typ: dns.TypeA, records: -1},
+			{name: "@", typ: dns.TypeSOA},
+			{name: "@", typ: dns.TypeNS},
+			{name: "@", typ: dns.TypeDNSKEY},
+			{name: "www", typ: dns.TypeA},
+			{name: "web", typ: dns.TypeAAAA},
+			{name: "chain", typ: dns.TypeA},
+			{name: "big", typ: dns.TypeTXT},
+			{name: "delv.wild", typ: dns.TypeA},
+			{name: "www.secure", typ: dns.TypeA},
+			{name: "www", typ: dns.TypeMX, records: -1},
+			{name: "delv.wild", typ: dns.TypeMX, records: -1},
+			{name: "ent", typ: dns.TypeA, records: -1},
+			{name: "delv-not-there", typ: dns.TypeA, records: -1},
 		} {
 			if e.typ == dns.TypeDNSKEY && !z.signed() {
 				continue
