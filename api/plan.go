@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -88,13 +89,12 @@ func tooLarge(spec *statestore.Spec, source string, rotations []statestore.Rotat
 	if len(source) < surelyFits {
 		return nil
 	}
-	const rest = 4 << 10 // for who applies it, and why
-	entry, err := statestore.Encode(statestore.ApplySpec{Spec: spec, Source: source, Rotations: rotations}, statestore.Meta{})
-	if err != nil || len(entry)+rest <= statestore.MaxEntry {
-		return nil // what cannot be encoded, the proposer says
+	_, err := statestore.Encode(statestore.ApplySpec{Spec: spec, Source: source, Rotations: rotations}, statestore.Meta{})
+	if !errors.Is(err, statestore.ErrTooLarge) {
+		return nil // what cannot be encoded otherwise, the proposer says
 	}
 	return []apitype.Blocker{{Rule: policy.RuleRefused, Reason: fmt.Sprintf(
-		"spec: must fit a log entry of %d bytes together with its text, has %d; take static records out, or serve a zone elsewhere", statestore.MaxEntry, len(entry))}}
+		"spec: must fit a log entry together with its text: %s; take static records out, or serve a zone elsewhere", err)}}
 }
 
 func matchesView(ms []policy.Match) []apitype.Match {

@@ -9,7 +9,8 @@ import (
 )
 
 // An entry is a format byte, a kind byte and strict JSON {"meta":…,"body":…}.
-// JSON because volume is low and a log must be readable with ordinary tools.
+// JSON because volume is low and a log must be readable with ordinary tools; large
+// entries are compressed (compress.go).
 const (
 	entryFormat = 1
 	skippable   = 0x80 // top bit of a kind: nodes that do not know it skip it
@@ -24,11 +25,7 @@ type envelope struct {
 	Body json.RawMessage `json:"body"`
 }
 
-// MaxEntry bounds a log entry, in bytes: one append of 64 such entries still fits the
-// transport's deadline on a slow link in pieces. A spec and its text are one entry.
-const MaxEntry = 4 << 20
-
-// Encode returns the log entry for cmd.
+// Encode returns the log entry for cmd; what fits none is ErrTooLarge.
 func Encode(cmd Command, m Meta) ([]byte, error) {
 	body, err := json.Marshal(cmd)
 	if err != nil {
@@ -39,7 +36,11 @@ func Encode(cmd Command, m Meta) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode command of kind %d: %w", cmd.Kind(), err)
 	}
-	return append([]byte{entryFormat, byte(cmd.Kind())}, data...), nil
+	entry, err := framed(cmd.Kind(), data)
+	if err != nil {
+		return nil, fmt.Errorf("encode command of kind %d: %w", cmd.Kind(), err)
+	}
+	return entry, nil
 }
 
 // Decode reads a log entry. Unknown fields, duplicate keys and trailing data are
@@ -61,12 +62,13 @@ func decode(data []byte) (Command, Meta, []byte, error) {
 	if len(data) < 2 {
 		return undecodable("entry of %d bytes", len(data))
 	}
-	if data[0] != entryFormat {
-		return undecodable("entry format %d", data[0])
+	plain, err := content(data)
+	if err != nil {
+		return undecodable("%v", err)
 	}
 	kind := Kind(data[1])
 	var env envelope
-	if err := strictJSON(data[2:], &env); err != nil {
+	if err := strictJSON(plain, &env); err != nil {
 		return undecodable("kind %d: %v", kind, err)
 	}
 	cmd, ok := newCommand(kind)
