@@ -125,7 +125,7 @@ func TestContradictions(t *testing.T) {
 		},
 		{
 			"a DS alone",
-			map[string]map[string][]string{"sub": {"DS": {"1 13 2 00"}}},
+			map[string]map[string][]string{"sub": {"DS": {"1 13 2 " + strings.Repeat("00", 32)}}},
 			nil,
 			"zones.gslb.test.records.sub.DS: must be next to the NS records of a delegation, sub.gslb.test. has none (RFC 4035 2.4)",
 		},

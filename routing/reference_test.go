@@ -228,7 +228,7 @@ func drawZones(rt *rapid.T) *statestore.State {
 		for range rapid.IntRange(0, 10).Draw(rt, "records") {
 			owner := drawName(rt, zone, true)
 			typ := rapid.SampledFrom([]string{"A", "A", "TXT", "CNAME", "CNAME", "NS", "NS", "DS", "DNAME"}).Draw(rt, "type")
-			data := map[string]string{"A": "192.0.2.1", "TXT": `"x"`, "DS": "1 13 2 00"}[typ]
+			data := map[string]string{"A": "192.0.2.1", "TXT": `"x"`, "DS": "1 13 2 " + strings.Repeat("00", 32)}[typ]
 			if data == "" {
 				data = drawName(rt, rapid.SampledFrom(append(all, "example.")).Draw(rt, "of"), false)
 			}

@@ -223,11 +223,23 @@ func parseOne(zone, name string, number uint16, text string) (dns.RR, error) {
 	if !ok || rr.Header().Rrtype != number {
 		return nil, fmt.Errorf("%s record must be valid, %q is not", TypeName(number), text)
 	}
+	if c := zp.Comment(); c != "" {
+		return nil, fmt.Errorf("%s record must have no comment, %q has %q: put what has a semicolon into quotes", TypeName(number), text, c)
+	}
+	if ds, ok := rr.(*dns.DS); ok {
+		if n, is := digests[ds.DigestType], len(ds.Digest)/2; n != 0 && n != is {
+			return nil, fmt.Errorf("DS record must have a digest of %d octets for digest type %d, has %d", n, ds.DigestType, is)
+		}
+	}
 	if _, more := zp.Next(); more {
 		return nil, fmt.Errorf("%s record must be one record, %q is more", TypeName(number), text)
 	}
 	return rr, nil
 }
+
+// digests are the octets that a DS digest has, by its type. Resolvers refuse the whole
+// answer where it has others.
+var digests = map[uint8]int{dns.SHA1: 20, dns.SHA256: 32, dns.SHA384: 48}
 
 // reason strips the parser's prefix and its line of our own making.
 func reason(err error) string {

@@ -2,6 +2,7 @@ package records
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,7 +43,12 @@ func TestParse(t *testing.T) {
 		{"two cnames", "x", "CNAME", []string{"a.", "b."}, "CNAME must be one record, is 2"},
 		{"an absolute owner", "x.gslb.test.", "A", []string{"192.0.2.1"}, `owner must be relative to gslb.test., is "x.gslb.test."`},
 		{"a wildcard inside", "a.*.b", "A", []string{"192.0.2.1"}, `owner must have a wildcard only as its whole first label, is "a.*.b"`},
-		{"an include", "x", "A", []string{"192.0.2.1\t; a comment"}, "x.gslb.test. 192.0.2.1"},
+		{"a comment", "x", "A", []string{"192.0.2.1\t; a comment"}, `A record must have no comment, "192.0.2.1\t; a comment" has "; a comment": put what has a semicolon into quotes`},
+		{"a semicolon outside quotes", "x", "TXT", []string{"v=DKIM1; p=AA"}, `TXT record must have no comment, "v=DKIM1; p=AA" has "; p=AA": put what has a semicolon into quotes`},
+		{"a semicolon inside quotes", "x", "TXT", []string{`"v=DKIM1; p=AA"`}, `x.gslb.test. "v=DKIM1; p=AA"`},
+		{"a digest", "x", "DS", []string{"1 13 2 " + strings.Repeat("AB", 32)}, "x.gslb.test. 1 13 2 " + strings.Repeat("AB", 32)},
+		{"a digest of another length", "x", "DS", []string{"1 13 2 ABCD"}, "DS record must have a digest of 32 octets for digest type 2, has 2"},
+		{"a digest of a type without a length", "x", "DS", []string{"1 13 250 ABCD"}, "x.gslb.test. 1 13 250 ABCD"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

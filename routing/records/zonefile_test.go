@@ -38,7 +38,7 @@ func TestReadFile(t *testing.T) {
 		{"a wildcard and escapes", "$TTL 9\n*.x A 192.0.2.1\na\\.b\\065 A 192.0.2.2\n", "2 *.x 9 A 192.0.2.1\n3 a\\.ba 9 A 192.0.2.2"},
 		{"types by number", "$TTL 9\na TYPE65534 \\# 4 01020304\na TYPE1 \\# 4 c0000201\n", "2 a 9 TYPE65534 \\# 4 01020304\n3 a 9 A 192.0.2.1"},
 		{"generated ones", "$TTL 9\n$GENERATE 1-3 host-$ A 192.0.2.$\nx A 192.0.2.9\n", "2 host-1 9 A 192.0.2.1\n2 host-2 9 A 192.0.2.2\n2 host-3 9 A 192.0.2.3\n3 x 9 A 192.0.2.9"},
-		{"a delegation", "$TTL 9\nsub NS ns.sub\nsub DS 1 13 2 00\nns.sub A 192.0.2.1\n", "2 sub 9 NS ns.sub.gslb.test.\n3 sub 9 DS 1 13 2 00\n4 ns.sub 9 A 192.0.2.1"},
+		{"a delegation", "$TTL 9\nsub NS ns.sub\nsub DS 1 13 2 0000000000000000000000000000000000000000000000000000000000000000\nns.sub A 192.0.2.1\n", "2 sub 9 NS ns.sub.gslb.test.\n3 sub 9 DS 1 13 2 0000000000000000000000000000000000000000000000000000000000000000\n4 ns.sub 9 A 192.0.2.1"},
 		{
 			"what is derived", "$TTL 9\n@ SOA a b 1 2 3 4 5\n NS ns1\n NS ns2\n TXT x\n", "5 @ 9 TXT \"x\"\n2 ignored SOA is ignored: it is derived, its times are zones.gslb.test.soa\n" +
 				"3 ignored NS of the apex are ignored: they are the nodes that answer, or zones.gslb.test.ns",
