@@ -91,7 +91,7 @@ func (s *Server) limitFast(l *limiter, w *worker, a *wire.Served, client netip.A
 	case routing.NoData:
 		name, c = l.hashName(a.Name), limitNoData
 	case routing.NameError:
-		name, c = l.hashName(a.Zone()), limitNXDomain
+		name, c = l.hashName(w.from.wire.ZoneName(a.Variant.Zone)), limitNXDomain
 	}
 	return l.take(client, name, qtype, c, w.query.Now.Sub(s.made))
 }

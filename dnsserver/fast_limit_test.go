@@ -21,6 +21,9 @@ func TestBothPathsLimitTheSame(t *testing.T) {
 			{"no data", func(int) string { return "web." + zone }, dns.TypeTXT},
 			{"names that do not exist", func(i int) string { return fmt.Sprintf("nope%d.%s", i, zone) }, dns.TypeA},
 			{"names in no zone", func(i int) string { return fmt.Sprintf("nope%d.example.com.", i) }, dns.TypeA},
+			{"aliases to names that another zone does not have", func(i int) string {
+				return []string{"7.1.2.3.", "tonone." + zone, fmt.Sprintf("nope%d.%s", i, zone), "nope.in." + zone}[i%4]
+			}, dns.TypeA},
 			{"nobody is answered", func(int) string { return "moves." + zone }, dns.TypeA},
 		} {
 			t.Run(fmt.Sprint(tt.name, rule), func(t *testing.T) {

@@ -69,7 +69,7 @@ func richState() *statestore.State {
 		NSTTL: sec(60), SOA: statestore.SOA{MName: "ns.elsewhere.test.", Refresh: sec(1), NegativeTTL: sec(3600)},
 		Records: map[string]map[string][]string{"@": {"MX": {"10 mail"}}, "mail": {"A": {"192.0.2.7"}}, "out": {"CNAME": {"geo." + zone}}},
 	}
-	sp.Zones["1.2.3."] = &statestore.Zone{NSTTL: sec(60), NS: []string{"ns.1.2.3."}, Records: map[string]map[string][]string{"4": {"CNAME": {"5"}}, "5": {"CNAME": {"6"}}, "6": {"PTR": {"web." + zone}}}}
+	sp.Zones["1.2.3."] = &statestore.Zone{NSTTL: sec(60), NS: []string{"ns.1.2.3."}, Records: map[string]map[string][]string{"4": {"CNAME": {"5"}}, "5": {"CNAME": {"6"}}, "6": {"PTR": {"web." + zone}}, "7": {"CNAME": {"nowhere." + zone}}}}
 	for owner, types := range map[string]map[string][]string{
 		"*.wild":                {"A": {"192.0.2.77"}, "TXT": {"any of them"}},
 		"x.wild":                {"TXT": {"hides it"}},
@@ -82,6 +82,7 @@ func richState() *statestore.State {
 		"away":                  {"CNAME": {"www.example.com."}},
 		"deep":                  {"CNAME": {"geo"}},
 		"dead":                  {"CNAME": {"nowhere"}},
+		"tonone":                {"CNAME": {"nowhere.in." + zone}},
 		"toboth":                {"CNAME": {"both"}},
 		`\000b\255\.in`:         {"A": {"192.0.2.8"}},
 		`\097scii`:              {"A": {"192.0.2.9"}},

@@ -232,9 +232,10 @@ func (b *buckets) tokens(now time.Duration) uint64 {
 }
 
 // missing is how many tokens a bucket lacks. Callers' clocks differ a little, so a
-// bucket may look emptier than it can be; what is out of range was taken long ago.
+// bucket may look emptier than it can be; what is out of range was taken long ago. One
+// that nobody has used lacks nothing, wherever the tokens begin anew.
 func missing(word, tokens, burst uint64) uint64 {
-	if n := (word - tokens) & untilMask; n <= 2*burst {
+	if n := (word - tokens) & untilMask; word != 0 && n <= 2*burst {
 		return min(n, burst)
 	}
 	return 0

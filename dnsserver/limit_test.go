@@ -232,3 +232,13 @@ func TestAllKindsTogether(t *testing.T) {
 	require.Equal(t, 50, got(time.Second))
 	require.Equal(t, limitPass, l.take(netip.MustParseAddr("192.0.3.1"), 1, 1, limitAnswer, time.Second), "another network")
 }
+
+// TestAnUnusedBucketIsFullWhenTokensBeginAnew: tokens are counted modulo 2^37, and what
+// nobody has used does not look used shortly before.
+func TestAnUnusedBucketIsFullWhenTokensBeginAnew(t *testing.T) {
+	anew := time.Duration(1<<untilBits/1000) * time.Second
+	for _, before := range []time.Duration{2 * time.Second, time.Second, 0, -time.Second} {
+		b := newBuckets(8, 1000, 0)
+		require.Equal(t, limitPass, b.take(7<<tagShift|3, anew-before), "%v before", before)
+	}
+}

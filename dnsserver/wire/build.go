@@ -68,8 +68,7 @@ func (b *builder) all(w *Table) {
 	b.names.refused = b.outside()
 	b.names.zones = make([]zone, len(b.table.Zones))
 	for i, z := range b.table.Zones {
-		octets, _, _ := spell(z.Name)
-		b.names.zones[i].octets = uint8(len(octets))
+		b.names.zones[i].name, _, _ = spell(z.Name)
 		b.names.zones[i] = b.zone(i, z)
 	}
 	w.names = b.names
@@ -226,9 +225,6 @@ func (b *builder) make(at asked, zone int, a *routing.Answer, shared bool) *Vari
 		return nil
 	}
 	v := &Variant{Labels: b.maker.Labels(*a), Kind: a.Kind, Rcode: msg[3] & 0xf, Zone: int32(zone)}
-	if zone >= 0 {
-		v.suffix = b.names.zones[zone].octets
-	}
 	f, rest, m, err := formOf(msg, at.octets)
 	if err != nil {
 		return nil
@@ -264,7 +260,7 @@ func (b *builder) zone(number int, z *routing.Zone) zone {
 	}
 	at := asked{name: name, question: question, octets: len(octets), typ: privateUse}
 	out := zone{
-		octets: b.names.zones[number].octets, noData: b.make(at, number, &routing.Answer{Kind: routing.NoData, Zone: z, Owner: name}, true),
+		name: b.names.zones[number].name, noData: b.make(at, number, &routing.Answer{Kind: routing.NoData, Zone: z, Owner: name}, true),
 		nameError: b.make(at, number, &routing.Answer{Kind: routing.NameError, Zone: z, Owner: name}, true),
 	}
 	if p, ok := b.table.Prepare(z.Name, routing.TypeANY); ok && p.Answers[0].Set != nil {

@@ -148,6 +148,3 @@ func (s *Served) Empty(buf []byte) int {
 	writeOPT(buf[end:], s.DO, nil)
 	return end + optSize
 }
-
-// Zone is the name of the zone that answered, in the packet; nil: none did.
-func (s *Served) Zone() []byte { return s.Name[len(s.Name)-int(s.Variant.suffix):] }

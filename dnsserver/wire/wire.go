@@ -26,7 +26,7 @@ type Table struct {
 
 // zone is what a zone answers alike at all its names.
 type zone struct {
-	octets    uint8 // of its name
+	name      []byte // in wire format
 	noData    *Variant
 	nameError *Variant
 	any       *Variant
@@ -89,7 +89,6 @@ type Variant struct {
 	Zone   int32 // number in the routing table; -1: none
 	Kind   routing.Kind
 	Rcode  uint8
-	suffix uint8                  // octets of the zone's name
 	rare   *rare                  // nil: there is nothing of it
 	signed atomic.Pointer[signed] // nil: nothing is
 	room   [16]byte               // an address and what stands before it
@@ -162,6 +161,15 @@ type Served struct {
 	Size    int // of the answer, which is in the packet's place
 	EDNS    bool
 	DO      bool
+}
+
+// ZoneName returns the name of a zone in wire format, nil of none. It need not be where
+// the question's name is: an alias may lead into another zone.
+func (t *Table) ZoneName(number int32) []byte {
+	if number < 0 {
+		return nil
+	}
+	return t.zones[number].name
 }
 
 // Routing returns the table that the answers are of.
