@@ -100,4 +100,5 @@ func TestThePictureIsSoundXML(t *testing.T) {
 	}
 	require.Contains(t, picture, "quorate")
 	require.NotContains(t, picture, "gone")
+	require.NotContains(t, picture, "%!", "a figure is not drawn")
 }

@@ -93,7 +93,7 @@ func svgLine(b *strings.Builder, s serverLine, y int, scale float64) int {
 	if s.ratio.most > s.ratio.least {
 		end = s.ratio.most
 		from, to := svgLeft+s.ratio.least*scale, svgLeft+s.ratio.most*scale
-		fmt.Fprintf(b, `<path class="span" d="M%[1].1f %[4]dv8M%[2].1f %[4]dv8M%[1].1f %[3]dH%[2].1f"/>`, from, to, middle, middle-4)
+		fmt.Fprintf(b, `<path class="span" d="M%.1[1]f %[4]dv8M%.1[2]f %[4]dv8M%.1[1]f %[3]dH%.1[2]f"/>`, from, to, middle, middle-4)
 	}
 	fmt.Fprintf(b, `<text class="figure" x="%.1f" y="%d">%.3f</text>`+"\n", svgLeft+end*scale+6, y+svgBar-3, s.ratio.median)
 	return y + svgStep
