@@ -221,7 +221,7 @@ func (l *layout) loops() error {
 		seen := []string{owner}
 		for n := l.names[owner]; n != nil && n.over == nil && n.target != ""; n, _, _ = l.find(n.target) {
 			if slices.Contains(seen, n.target) {
-				errs = append(errs, fmt.Errorf("zones.%s: the CNAME at %s leads round in a circle", l.zones[l.names[owner].zone].name, owner))
+				errs = append(errs, l.setError(l.names[owner], TypeCNAME, errors.New("must end somewhere, leads round in a circle")))
 				break
 			}
 			seen = append(seen, n.target)

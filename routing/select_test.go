@@ -238,6 +238,9 @@ func TestASpecWhoseAliasesNeverEndIsRefused(t *testing.T) {
 				return
 			}
 			require.ErrorContains(t, err, "leads round in a circle")
+			var of *RecordError
+			require.ErrorAs(t, err, &of, "it has the place of a record")
+			require.Contains(t, tt.records[of.Owner], of.Type)
 			_, err = Compile(st)
 			require.NoError(t, err, "a state that holds one is served all the same")
 		})
