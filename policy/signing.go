@@ -20,7 +20,7 @@ type roll uint8
 const (
 	rollNothing  roll = iota
 	rollBegin         // a next key is published
-	rollWithdraw      // the next key is published no more; nothing was signed with it
+	rollWithdraw      // the next key is published no more
 	rollSwitch        // the next key is the active one, the active one the previous
 	rollBack          // the previous key is the active one again, the active one stays published
 	rollEnd           // the previous key is published no more
@@ -97,8 +97,8 @@ func (f *Findings) signing(st *statestore.State, spec *statestore.Spec) {
 			f.block(RuleDNSSECLeave, "zones.%s.dnssec.algorithm: %s cannot become %s while the zone is signed, since resolvers want signatures of each algorithm that the parent or the keys name; leave first (mode: leaving)",
 				dotless(name), was.Algorithm, is.Algorithm)
 		default:
-			f.rolls(st.Now, name, "ksk", was.KSK, is.KSK, marks.KSK.RollDue(was.KSK, true, was.DSTTL))
-			f.rolls(st.Now, name, "zsk", was.ZSK, is.ZSK, marks.ZSK.RollDue(was.ZSK, false, was.DSTTL))
+			f.rolls(st.Now, name, marks.KSK, was.KSK, is.KSK, true, was.DSTTL)
+			f.rolls(st.Now, name, marks.ZSK, was.ZSK, is.ZSK, false, was.DSTTL)
 		}
 	}
 	for _, name := range sortedKeys(spec.Zones) {
@@ -125,20 +125,30 @@ func (f *Findings) unsigns(now time.Time, name string, was *statestore.DNSSEC, m
 }
 
 // rolls checks one step of the keys of a role.
-func (f *Findings) rolls(now time.Time, name, role string, was, is statestore.Secret, due time.Time) {
-	path := fmt.Sprintf("zones.%s.dnssec.%s", dotless(name), role)
-	step := rollOf(was, is)
-	switch {
-	case step == rollJump:
+func (f *Findings) rolls(now time.Time, name string, mark statestore.SigningMark, was, is statestore.Secret, ksk bool, dsTTL statestore.Duration) {
+	path := "zones." + dotless(name) + ".dnssec.zsk"
+	if ksk {
+		path = "zones." + dotless(name) + ".dnssec.ksk"
+	}
+	step, gone := rollOf(was, is), was.Previous
+	var due time.Time
+	switch step {
+	case rollJump:
 		f.waive(RuleDNSSECRoll, "%s: %s cannot become %s in one step: resolvers must know a key before it counts, and forget it after; the next step is shown by: quorate zone dnssec status %s",
 			path, keysText(was), keysText(is), dotless(name))
-	case step != rollSwitch && step != rollEnd:
+		return
+	case rollSwitch, rollEnd:
+		due = mark.RollDue(was, ksk, dsTTL)
+	case rollWithdraw:
+		due, gone = mark.WithdrawDue(was, ksk, dsTTL), was.Next
+	}
+	switch ends := step == rollEnd || step == rollWithdraw && mark.Signed; {
 	case now.Before(due):
 		f.waive(RuleDNSSECRoll, "%s: %s may become %s from %s on, when no resolver holds what was before", path, keysText(was), keysText(is), stampOf(due))
-	case step == rollSwitch && role == "ksk":
+	case step == rollSwitch && ksk:
 		f.warn("%s: the parent's DS should name the key of %s from now on; the one before it may go once that is so for the DS's TTL", path, is.Secret)
-	case step == rollEnd && role == "ksk":
-		f.warn("%s: the parent's DS must name the key of %s, and have done so for its TTL; a DS of %s alone makes the zone bogus", path, is.Secret, was.Previous)
+	case ends && ksk:
+		f.warn("%s: the parent's DS must name the key of %s, and have done so for its TTL; a DS of %s alone makes the zone bogus", path, is.Secret, gone)
 	}
 }
 

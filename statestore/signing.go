@@ -11,6 +11,11 @@ type ZoneSigning struct {
 	Mode SigningMark `json:"mode"` // of Mode, the algorithm included
 	KSK  SigningMark `json:"ksk"`
 	ZSK  SigningMark `json:"zsk"`
+
+	// Until when resolvers may hold answers, or the keys, with a TTL that the zone has no
+	// more.
+	Held     time.Time `json:"held,omitzero"`
+	HeldKeys time.Time `json:"held_keys,omitzero"`
 }
 
 // SigningMark is when something of a zone's signing changed last, and what resolvers
@@ -21,6 +26,14 @@ type SigningMark struct {
 
 	TTL    Duration `json:"ttl"`     // longest of the zone, then and since
 	KeyTTL Duration `json:"key_ttl"` // longest of the DNSKEY set, then and since
+
+	// ZoneSigning's Held and HeldKeys, then.
+	Held     time.Time `json:"held,omitzero"`
+	HeldKeys time.Time `json:"held_keys,omitzero"`
+
+	// Signed says that the next key was the active one before: resolvers hold signatures of
+	// it, or a DS that names it.
+	Signed bool `json:"signed,omitempty"`
 }
 
 // What records have as TTL that say none in the spec.
@@ -63,12 +76,17 @@ func (st *State) resign(prior *State, at entry) {
 			was, before.KeyTTL = z.DNSSEC, z.NSTTL
 		}
 		old := prior.Signing[name]
+		zone := &ZoneSigning{}
 		if was == nil || old == nil {
 			was, old = &DNSSEC{}, &ZoneSigning{}
+		} else {
+			zone.Held = heldUntil(old.Held, at.now, before.TTL, st.Spec.longestTTL(name))
+			zone.HeldKeys = heldUntil(old.HeldKeys, at.now, before.KeyTTL, st.Spec.Zones[name].NSTTL)
 		}
-		mark := func(old SigningMark, same bool) SigningMark {
+		mark := func(old SigningMark, same, signed bool) SigningMark {
 			if !same {
 				old = before
+				old.Held, old.HeldKeys, old.Signed = zone.Held, zone.HeldKeys, signed
 			}
 			old.TTL = max(old.TTL, st.Spec.longestTTL(name))
 			old.KeyTTL = max(old.KeyTTL, st.Spec.Zones[name].NSTTL)
@@ -77,13 +95,28 @@ func (st *State) resign(prior *State, at entry) {
 		if next == nil {
 			next = map[string]*ZoneSigning{}
 		}
-		next[name] = &ZoneSigning{
-			Mode: mark(old.Mode, was.Mode == is.Mode && was.Algorithm == is.Algorithm),
-			KSK:  mark(old.KSK, was.KSK == is.KSK),
-			ZSK:  mark(old.ZSK, was.ZSK == is.ZSK),
-		}
+		zone.Mode = mark(old.Mode, was.Mode == is.Mode && was.Algorithm == is.Algorithm, false)
+		zone.KSK = mark(old.KSK, was.KSK == is.KSK, is.KSK.Next != "" && is.KSK.Next == was.KSK.Secret)
+		zone.ZSK = mark(old.ZSK, was.ZSK == is.ZSK, is.ZSK.Next != "" && is.ZSK.Next == was.ZSK.Secret)
+		next[name] = zone
 	}
 	st.Signing = next
+}
+
+// heldUntil moves on until when resolvers may hold what had a longer TTL, when a TTL
+// changes.
+func heldUntil(held, now time.Time, was, is Duration) time.Time {
+	if is >= was {
+		return held
+	}
+	return later(held, now.Add(was.D()))
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // RollDue returns when the next step of a role's roll may be taken, which has begun
@@ -91,13 +124,30 @@ func (st *State) resign(prior *State, at entry) {
 func (m SigningMark) RollDue(keys Secret, ksk bool, dsTTL Duration) time.Time {
 	switch {
 	case keys.Next != "": // every resolver must have the key before it counts
-		return m.Since.Add(m.KeyTTL.D())
-	case keys.Previous != "" && ksk: // none may hold a DS that names the key alone
-		return m.Since.Add(max(m.KeyTTL, dsTTL).D())
-	case keys.Previous != "": // none may hold a signature of the key
-		return m.Since.Add(max(m.TTL, m.KeyTTL).D())
+		return later(m.Since.Add(m.KeyTTL.D()), m.HeldKeys)
+	case keys.Previous != "":
+		return m.forgotten(ksk, dsTTL)
 	}
 	return time.Time{}
+}
+
+// WithdrawDue returns when the next key of a role may be taken back; zero: at any time,
+// since it never signed alone.
+func (m SigningMark) WithdrawDue(keys Secret, ksk bool, dsTTL Duration) time.Time {
+	if keys.Next == "" || !m.Signed {
+		return time.Time{}
+	}
+	return m.forgotten(ksk, dsTTL)
+}
+
+// forgotten returns when no resolver needs the key any more that was the active one
+// before the mark: for a KSK, the parent has a DS of the one that is.
+func (m SigningMark) forgotten(ksk bool, dsTTL Duration) time.Time {
+	keys := later(m.Since.Add(m.KeyTTL.D()), m.HeldKeys)
+	if ksk { // none may hold a DS that names the key alone
+		return later(keys, m.Since.Add(dsTTL.D()))
+	}
+	return later(keys, later(m.Since.Add(m.TTL.D()), m.Held)) // none may hold a signature of the key
 }
 
 // LeaveDue returns when a zone that is leaving may be unsigned, if its parent removed
@@ -117,7 +167,11 @@ func (st *State) signingDeadline() bool {
 			continue
 		}
 		d := z.DNSSEC
-		dues := []time.Time{s.KSK.RollDue(d.KSK, true, d.DSTTL), s.ZSK.RollDue(d.ZSK, false, d.DSTTL), s.Mode.LeaveDue(d)}
+		dues := []time.Time{
+			s.KSK.RollDue(d.KSK, true, d.DSTTL), s.KSK.WithdrawDue(d.KSK, true, d.DSTTL),
+			s.ZSK.RollDue(d.ZSK, false, d.DSTTL), s.ZSK.WithdrawDue(d.ZSK, false, d.DSTTL),
+			s.Mode.LeaveDue(d),
+		}
 		if slices.ContainsFunc(dues, func(due time.Time) bool { return !due.IsZero() && !passed(st.Now, due) }) {
 			return true
 		}

@@ -79,3 +79,32 @@ func TestASignedZoneMakesItsOwnKeysAndProofs(t *testing.T) {
 	checkDNSSEC(&f, "zones.z", z)
 	require.Empty(t, f)
 }
+
+func TestWhatWasGivenOutWithALongerTTLIsWaitedFor(t *testing.T) {
+	const zone, hour = "z.example.", Duration(time.Hour)
+	start := time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
+	st := &State{Spec: &Spec{}}
+	change := func(at time.Duration, keys, answers Duration, zsk Secret) SigningMark {
+		prior := *st
+		st.Spec = &Spec{
+			Zones:    map[string]*Zone{zone: {NSTTL: keys, DNSSEC: &DNSSEC{Mode: Signed, KSK: Secret{Secret: "k"}, ZSK: zsk}}},
+			Services: map[string]*Service{"web": {Zone: zone, TTL: TTL{Normal: answers}}},
+		}
+		st.resign(&prior, entry{now: start.Add(at)})
+		return st.Signing[zone].ZSK
+	}
+	begun, switched := Secret{Secret: "a", Next: "b"}, Secret{Secret: "b", Previous: "a"}
+	change(0, 20*hour, 30*hour, Secret{Secret: "a"})
+	change(time.Hour, hour, hour, Secret{Secret: "a"})
+	m := change(2*time.Hour, hour, hour, begun)
+	require.Equal(t, start.Add(21*time.Hour), m.RollDue(begun, false, 0), "keys of before live on")
+	m = change(21*time.Hour, hour, hour, switched)
+	require.Equal(t, start.Add(31*time.Hour), m.RollDue(switched, false, 0), "so do answers")
+
+	m = change(40*time.Hour, hour, hour, begun)
+	require.Equal(t, start.Add(41*time.Hour), m.WithdrawDue(begun, false, 0), "a key that has signed is not taken back at once")
+	m = change(50*time.Hour, hour, hour, Secret{Secret: "a"})
+	require.Zero(t, m.WithdrawDue(Secret{Secret: "a"}, false, 0))
+	m = change(51*time.Hour, hour, hour, begun)
+	require.Zero(t, m.WithdrawDue(begun, false, 0), "one that has not is")
+}
