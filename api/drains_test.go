@@ -27,7 +27,7 @@ func newWideRig(t *testing.T) *rig {
 	spec.Safety.MaxDrained = 3
 	r.apply1(spec)
 	r.votes(2, true, nil)
-	r.apply1(spec) // they are up, and answer now
+	r.settle() // they are up, and answer now
 	return r
 }
 

@@ -325,6 +325,14 @@ func (r *rig) apply1(spec *statestore.Spec) {
 	r.must(statestore.ApplySpec{Base: st.Revision, Source: specText(spec), Spec: spec, Rotations: policy.Rotations(st, spec, nil, nil)})
 }
 
+// settle commits what automation wants.
+func (r *rig) settle() {
+	r.t.Helper()
+	for _, p := range policy.Plan(r.store.State(), policy.Waits{}) {
+		r.must(p.Command)
+	}
+}
+
 // without returns the spec without some services.
 func without(spec *statestore.Spec, services ...string) *statestore.Spec {
 	for _, name := range services {

@@ -50,7 +50,7 @@ func newWideServices(t testing.TB, services int) *rig {
 	r := newRig(t)
 	r.apply1(wideSpec(services))
 	r.votes(2, true, nil)
-	r.apply1(wideSpec(services))
+	r.settle()
 	table := r.table()
 	r.server.cfg.Table = func() *routing.Table { return table }
 	return r

@@ -215,6 +215,13 @@ func (s *Server) apply(ctx context.Context, c *call, req apitype.ApplyRequest, c
 		if len(blockers) > 0 {
 			return nil, blocked(blockers)
 		}
+		// The judging of a large spec takes as long as a verdict takes to turn, and a
+		// rotation that names what went down meanwhile is refused with all of the spec.
+		// Planning those few again takes no time.
+		if now := s.cfg.Store.State(); now != st && now.Revision == st.Revision {
+			spec = written.WithAddresses(now.Spec)
+			rotations = policy.Rotations(now, spec, nil, nil)
+		}
 		return statestore.ApplySpec{
 			Base: st.Revision, Source: req.Source, Spec: spec, Reason: req.Reason, Rotations: rotations,
 		}, nil

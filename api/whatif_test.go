@@ -171,7 +171,7 @@ func TestAHostnamesAddressesAreNoChangeOfAPlan(t *testing.T) {
 	written := specText(spec)
 	r.must(statestore.ResolveCluster{Cluster: "lb", Hostname: "lb.test.", Addrs: addrs("203.0.113.99")})
 	r.votes(2, true, nil)
-	r.apply1(r.store.State().Spec) // it is up, and answers now
+	r.settle() // it is up, and answers now
 	answers := func() bool {
 		return slices.ContainsFunc(r.store.State().Services["web"].Rotation.V4.Shares, func(s statestore.Share) bool { return s.Cluster == "lb" })
 	}

@@ -25,8 +25,14 @@ func DiffSpec(st *statestore.State, spec *statestore.Spec) Diff {
 		d.raise(statefulClass(st, spec, c))
 	}
 	next := view{st: st, spec: spec}
-	for _, im := range next.impacts(sortedKeys(spec.Services)) {
-		old := st.Spec.Services[im.Service]
+	carried := d.Rotations
+	for _, service := range sortedKeys(spec.Services) {
+		last := next.last(service)
+		rc := statestore.RotationChange{Service: service, V4: last.V4, V6: last.V6}
+		if len(carried) > 0 && carried[0].Service == service {
+			rc, carried = carried[0], carried[1:]
+		}
+		im, old := next.impact(rc), st.Spec.Services[service]
 		switch {
 		case im.Moves:
 			d.raise(ClassAnswers)
@@ -92,8 +98,8 @@ var answerKeys = []string{
 	"policy", "answer", "on_all_down", "on_stale", "residency", "min_healthy", "overrides", "https_record", "srv",
 }
 
-// classOf tells the class of a change from its place in the spec. Whether answers
-// move is not told from here but from the rotations.
+// classOf tells the class of a change from its place in the spec. Whether answers of
+// services move is not told from here but from the rotations.
 func classOf(c Change) Class {
 	if len(c.at) < 2 {
 		return ClassNone
@@ -115,8 +121,10 @@ func classOf(c Change) Class {
 		return ClassIdentity
 	case kind == "services" && (key == "zone" || key == "names"):
 		return ClassIdentity
-	case kind == "services" && key == "ttl":
+	case kind == "services" && key == "ttl", kind == "zones" && (key == "ns_ttl" || key == "records" && len(c.at) == 6 && c.at[5] == "ttl"):
 		return ClassTTL
+	case kind == "zones" && key == "records":
+		return ClassAnswers
 	case kind == "services" && slices.Contains(answerKeys, key), kind == "clusters" && key == "hostname":
 		return ClassAnswers
 	}
@@ -208,7 +216,8 @@ func withRoles(sp *statestore.Spec) *statestore.Spec {
 func compare(at []string, old, now any, out *[]Change) {
 	a, aMap := old.(map[string]any)
 	b, bMap := now.(map[string]any)
-	if len(at) < 2 { // a missing map of objects is one without objects
+	if len(at) < 2 || len(at) == 3 && at[0] == "zones" && at[2] == "records" {
+		// A missing map of objects or records is one without any.
 		aMap, bMap = aMap || old == nil, bMap || now == nil
 	}
 	if !aMap || !bMap || len(at) > 2 && flat(a) && flat(b) {
@@ -256,7 +265,14 @@ func summary(kind string, object any) string {
 		policy, _ := m["policy"].(map[string]any)
 		return fmt.Sprintf("%v %s, %v", show(m["names"]), strings.TrimSuffix(fmt.Sprint(m["zone"]), "."), policy["type"])
 	case "zones":
-		return "zone"
+		switch n := countRecords(m); n {
+		case 0:
+			return "zone"
+		case 1:
+			return "zone, 1 record"
+		default:
+			return fmt.Sprintf("zone, %d records", n)
+		}
 	}
 	return show(object)
 }
@@ -288,11 +304,48 @@ func tree(sp *statestore.Spec) any {
 	if err != nil {
 		return nil
 	}
-	var v any
+	var v map[string]any
 	if json.Unmarshal(text, &v) != nil {
 		return nil
 	}
+	zones, _ := v["zones"].(map[string]any)
+	for name, z := range sp.Zones {
+		if zone, ok := zones[name].(map[string]any); ok {
+			writeTTLs(zone, z)
+		}
+	}
 	return v
+}
+
+// writeTTLs puts the TTLs of a zone's records beside their data, where people write
+// them.
+func writeTTLs(zone map[string]any, z *statestore.Zone) {
+	delete(zone, "ttls")
+	records, _ := zone["records"].(map[string]any)
+	for owner, types := range z.TTLs {
+		sets, _ := records[owner].(map[string]any)
+		for typ, ttl := range types {
+			if data, ok := sets[typ]; ok {
+				sets[typ] = map[string]any{"data": data, "ttl": (time.Duration(ttl) * time.Second).String()}
+			}
+		}
+	}
+}
+
+// countRecords counts the static records of a zone's tree.
+func countRecords(zone map[string]any) (n int) {
+	records, _ := zone["records"].(map[string]any)
+	for _, sets := range records {
+		types, _ := sets.(map[string]any)
+		for _, set := range types {
+			if with, ok := set.(map[string]any); ok {
+				set = with["data"]
+			}
+			data, _ := set.([]any)
+			n += len(data)
+		}
+	}
+	return n
 }
 
 // show prints a JSON value the way people write it in a spec.

@@ -13,32 +13,37 @@ import (
 func (v view) impacts(services []string) []Impact {
 	out := make([]Impact, 0, len(services))
 	for _, service := range services {
-		rc, last := v.rotation(service), v.last(service)
-		was, is := v.st.Spec.Services[service], v.spec.Services[service]
-		im := Impact{
-			Service: service,
-			Before:  Shares(was, last.V4, last.V6),
-			After:   Shares(is, rc.V4, rc.V6),
-			Moves:   !sameRotation(rc, last) || routedAnew(was, is),
-		}
-		if !was.ByClient() && !is.ByClient() {
-			im.Moved = movedPercent(im.Before, im.After)
-		}
-		if was != nil && im.Moves {
-			im.Clears = was.LongestTTL()
-		}
-		im.Warnings = append(v.overloads(service, im), confined(is, im)...)
-		if mode := max(rc.V4.AllDown, rc.V6.AllDown); mode != "" {
-			im.Warnings = append(im.Warnings, "no candidate is up: "+string(mode))
-		}
-		if why := v.pinEnds(service); why != "" {
-			im.Warnings = append(im.Warnings, fmt.Sprintf("the pin to %s ends: %s", v.st.Services[service].Override.Cluster, why))
-		} else if why := v.pinYields(service); why != "" {
-			im.Warnings = append(im.Warnings, fmt.Sprintf("the pin to %s has no effect: %s", v.pinOf(service).Cluster, why))
-		}
-		out = append(out, im)
+		out = append(out, v.impact(v.rotation(service)))
 	}
 	return out
+}
+
+// impact compares a service's rotation in force with another one of the view.
+func (v view) impact(rc statestore.RotationChange) Impact {
+	service, last := rc.Service, v.last(rc.Service)
+	was, is := v.st.Spec.Services[service], v.spec.Services[service]
+	im := Impact{
+		Service: service,
+		Before:  Shares(was, last.V4, last.V6),
+		After:   Shares(is, rc.V4, rc.V6),
+		Moves:   !sameRotation(rc, last) || routedAnew(was, is),
+	}
+	if !was.ByClient() && !is.ByClient() {
+		im.Moved = movedPercent(im.Before, im.After)
+	}
+	if was != nil && im.Moves {
+		im.Clears = was.LongestTTL()
+	}
+	im.Warnings = append(v.overloads(service, im), confined(is, im)...)
+	if mode := max(rc.V4.AllDown, rc.V6.AllDown); mode != "" {
+		im.Warnings = append(im.Warnings, "no candidate is up: "+string(mode))
+	}
+	if why := v.pinEnds(service); why != "" {
+		im.Warnings = append(im.Warnings, fmt.Sprintf("the pin to %s ends: %s", v.st.Services[service].Override.Cluster, why))
+	} else if why := v.pinYields(service); why != "" {
+		im.Warnings = append(im.Warnings, fmt.Sprintf("the pin to %s has no effect: %s", v.pinOf(service).Cluster, why))
+	}
+	return im
 }
 
 // confined returns a warning for each place whose clients lose the last cluster in

@@ -19,11 +19,10 @@ type view struct {
 	pins   map[string]*statestore.Override // by service: overlaid on the state's; nil: none
 }
 
-// Rotations returns the rotations that services should have under spec and the
-// overlaid drains, sorted by service. Services that are new in spec, or whose
-// effective spec differs from the state's, are always in the result, since
-// ApplySpec must carry them; the others are when their rotation changes. A nil
-// services means all of spec's. Services that spec does not have are left out.
+// Rotations returns the rotations that spec and the overlaid drains cause, sorted by
+// service. A nil services means all of spec's; those that spec does not have are left
+// out. Under another spec than the state's it is what ApplySpec has to carry: see
+// causes.
 func Rotations(st *statestore.State, spec *statestore.Spec, services []string, drains Drains) []statestore.RotationChange {
 	v := view{st: st, spec: spec, drains: drains}
 	if services == nil {
@@ -31,43 +30,58 @@ func Rotations(st *statestore.State, spec *statestore.Spec, services []string, d
 	}
 	services = slices.Compact(slices.Sorted(slices.Values(services)))
 	var changes []statestore.RotationChange
+	var under *statestore.State
 	for _, name := range services {
 		if spec.Services[name] == nil {
 			continue
 		}
 		rc := v.rotation(name)
-		if v.respecified(name) || !sameRotation(rc, v.last(name)) {
-			changes = append(changes, rc)
+		if sameRotation(rc, v.last(name)) {
+			continue
 		}
+		if spec != st.Spec {
+			if under == nil {
+				under = st.Under(spec)
+			}
+			if !v.causes(under, rc) {
+				continue
+			}
+		}
+		changes = append(changes, rc)
 	}
 	return changes
+}
+
+// causes reports whether the view's spec makes the service rotate so: it is new, what
+// is in force does not stand under the spec, or with the spec that is in force it
+// would rotate otherwise. What automation owes anyway is not caused: automation alone
+// asks freezes and the budget first, and where verdicts turn all the time a person
+// could never be as quick. Only what the spec makes forgotten has to go along, with
+// the verdicts of a check that becomes another; but a freeze goes before it.
+// under is the state as the spec leaves it.
+func (v view) causes(under *statestore.State, rc statestore.RotationChange) bool {
+	was, is := v.st.Services[rc.Service], under.Services[rc.Service]
+	if was == nil || under.Stands(rc.Service) != nil {
+		return true
+	}
+	before := view{st: v.st, spec: v.st.Spec, drains: v.drains}.rotation(rc.Service)
+	if !before.V4.Equal(rc.V4) || !before.V6.Equal(rc.V6) {
+		return true
+	}
+	if _, frozen := v.st.Frozen(rc.Service); frozen {
+		return false
+	}
+	for t, ts := range is.Targets {
+		if old := was.Targets[t]; old != nil && old.Verdict.Number != ts.Verdict.Number {
+			return true
+		}
+	}
+	return false
 }
 
 // Wanted returns the rotation the service should have now, frozen or not.
 func Wanted(st *statestore.State, service string) statestore.RotationChange {
 	return view{st: st, spec: st.Spec}.rotation(service)
-}
-
-// respecified reports whether the service is new or its effective spec differs.
-func (v view) respecified(service string) bool {
-	old, now := v.st.Spec.Services[service], v.spec.Services[service]
-	switch {
-	case v.st.Spec == v.spec:
-		return false
-	case old == nil:
-		return true
-	case statestore.Same(old, now) && v.sameCandidates(service):
-		return false // which is much less work than two digests
-	}
-	return v.st.Spec.ServiceDigest(service) != v.spec.ServiceDigest(service)
-}
-
-// sameCandidates reports whether the service picks the same clusters under both specs.
-func (v view) sameCandidates(service string) bool {
-	names := v.spec.Candidates(service)
-	return slices.Equal(v.st.Spec.Candidates(service), names) && !slices.ContainsFunc(names, func(c string) bool {
-		return !statestore.Same(v.st.Spec.Clusters[c], v.spec.Clusters[c])
-	})
 }
 
 // last returns the rotation in force, the zero one for a new service.

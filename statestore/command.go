@@ -90,8 +90,9 @@ type Initialize struct {
 	CA           TrustedCA `json:"ca"`
 }
 
-// ApplySpec makes Spec the next revision. Rotations are those of services that
-// are new or whose effective spec changed, so that no service is ever without.
+// ApplySpec makes Spec the next revision. Rotations are those that the spec causes:
+// of services that are new, whose rotation does not stand under it, or that rotate
+// otherwise by it, so that no service is ever without. Others are automation's.
 type ApplySpec struct {
 	Base      uint64           `json:"base"` // revision it was planned on; another current one: ErrStalePlan
 	Source    string           `json:"source"`
