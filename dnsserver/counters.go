@@ -21,7 +21,7 @@ type chunk [chunkCells]atomic.Uint64
 
 // shard is one worker's counters. Each worker that answers has its own, so that no two
 // cores write to one cache line; a scrape sums them all. More than one goroutine may
-// add to a shard (those of TCP connections do): nothing is lost, they are only slower.
+// add to a shard (those of TCP by package net do): nothing is lost, they are only slower.
 type shard struct {
 	chunks atomic.Pointer[[]*chunk] // replaced by a longer list, never shortened
 	sampler

@@ -137,9 +137,6 @@ func (l *limiter) hashName(wire []byte) uint64 {
 	return maphash.Bytes(l.seed, lower[:n])
 }
 
-// maxName is the longest name in octets (RFC 1035 2.3.4).
-const maxName = 255
-
 func (l *limiter) exempt(client netip.Addr) bool {
 	for _, p := range l.rule.Exempt {
 		if p.Contains(client.Unmap().WithZone("")) {

@@ -5,16 +5,17 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/quorate/quorate/dnsserver/wire"
 	"github.com/quorate/quorate/routing"
 )
 
+// Both paths go by the same sizes. Packets shorter than a header are dropped.
 const (
-	// udpSize is the longest answer over UDP that crosses networks unfragmented (RFC 9715).
-	udpSize = 1232
-	// plainSize is the limit of a client without EDNS (RFC 1035 4.2.1).
-	plainSize = 512
-	// headerSize is the length of a message's header. Shorter packets are dropped.
-	headerSize = 12
+	udpSize    = wire.UDPSize
+	plainSize  = wire.PlainSize
+	headerSize = wire.HeaderSize
+	optSize    = wire.OPTSize
+	maxName    = wire.MaxName
 )
 
 // message is an answer being made, with what is counted of it.

@@ -49,7 +49,7 @@ func newMetrics(cfg Config) *metrics {
 		unsent:  prometheus.NewCounter(counter("unsent_total", "UDP answers the kernel did not take.")),
 		refused: prometheus.NewCounterVec(counter("tcp_refused_total", "TCP connections turned away."), []string{"reason"}),
 	}
-	for _, reason := range []string{"full", "prefix"} {
+	for _, reason := range []string{tcpFull, tcpPrefix} {
 		m.refused.WithLabelValues(reason)
 	}
 	if cfg.Registerer != nil {

@@ -116,9 +116,6 @@ func (mk *maker) Message(name string, qtype uint16, a routing.Answer) (msg, opti
 	return mk.s.pack(m), options
 }
 
-// optSize is the length of an OPT record without options.
-const optSize = 11
-
 // filled is the answer to a question that came with EDNS, until the next one is.
 func (mk *maker) filled(name string, qtype uint16, a routing.Answer) *message {
 	m := &mk.m

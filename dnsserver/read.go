@@ -5,14 +5,16 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/quorate/quorate/dnsserver/wire"
 )
 
 // read reads a query whole and settles what its form alone decides: header rules
 // first, then EDNS. The message it returns has no answer yet.
-func (s *Server) read(req request, wire []byte) *message {
-	q := receive(wire)
+func (s *Server) read(req request, query []byte) *message {
+	q := receive(query)
 	m := &message{proto: req.proto, shard: req.shard, limit: dns.MaxMsgSize, table: req.table}
-	m.Id, m.Response, m.Opcode, m.RecursionDesired = binary.BigEndian.Uint16(wire), true, q.opcode(), wire[2]&1 != 0
+	m.Id, m.Response, m.Opcode, m.RecursionDesired = binary.BigEndian.Uint16(query), true, q.opcode(), query[2]&1 != 0
 	m.edns = readEDNS(&q)
 	if q.questions == 1 && q.name != nil {
 		name, _, err := dns.UnpackDomainName(q.name, 0)
@@ -35,7 +37,7 @@ func (s *Server) read(req request, wire []byte) *message {
 	}
 	m.judge(&q)
 	if req.proto == UDP && m.asks() && q.qtype == dns.TypeANY && !m.edns.cookie.good {
-		m.limit = min(m.limit, 2*len(wire)) // RFC 8482 says small, and this is what small is
+		m.limit = min(m.limit, wire.ANYLimit(len(query)))
 	}
 	return m
 }
@@ -61,7 +63,7 @@ func (m *message) judge(q *received) {
 		m.refuse(dns.ExtendedErrorCodeNotSupported)
 	case q.qtype == dns.TypeAXFR || q.qtype == dns.TypeIXFR:
 		m.refuse(dns.ExtendedErrorCodeProhibited)
-	case meta(q.qtype):
+	case wire.Meta(q.qtype):
 		m.refuse(dns.ExtendedErrorCodeNotSupported)
 	case m.table == nil:
 		m.refuse(dns.ExtendedErrorCodeNotReady)
@@ -103,10 +105,4 @@ func (q *received) empty() bool {
 func (q *received) plausible() bool {
 	authority := q.count(authoritySection)
 	return q.count(answerSection) == 0 && (authority == 0 || authority == 1 && q.qtype == dns.TypeIXFR) && q.count(additionalSection) <= 2
-}
-
-// meta reports a type that asks for something else than records. ANY is not among
-// them: it has an answer.
-func meta(qtype uint16) bool {
-	return qtype == dns.TypeOPT || qtype == dns.TypeNone || (qtype >= dns.TypeTKEY && qtype <= dns.TypeMAILA)
 }

@@ -24,7 +24,7 @@ type Server struct {
 	conns   *connections
 	times   tcpTimes
 	traffic *traffic
-	shared  *shard // counts what no worker of its own does: TCP and Respond
+	shared  *shard // counts what no worker does: Respond, and with it TCP by package net
 	made    time.Time
 	limit   atomic.Pointer[limiter] // nil: nothing is limited
 	cookies *CookieSecrets          // in use while the nodes share none

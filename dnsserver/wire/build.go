@@ -95,7 +95,7 @@ func (b *builder) all(w *Table) {
 // spells, and never names in records, whose case is ours. It reports false for a name
 // that nobody can ask for by another spelling of the same octets, such as \097.
 func spell(name string) (octets []byte, question string, ok bool) {
-	octets = make([]byte, maxName+1)
+	octets = make([]byte, MaxName+1)
 	n, err := dns.PackDomainName(name, octets, 0, nil, false)
 	if err != nil {
 		return nil, "", false

@@ -9,7 +9,7 @@ import (
 // form is a message apart from its question and what follows it: the header from the
 // flags on.
 type form struct {
-	head [headerSize - 2]byte // RD clear
+	head [HeaderSize - 2]byte // RD clear
 	name uint8                // octets of the name that it was made for
 	size uint8                // of what follows, where that is in a variant's room
 }
@@ -29,7 +29,7 @@ var errForm = errors.New("the message has no form that can be copied")
 // formOf takes a message apart that answers a question with a name of that many
 // octets: it, what follows the question, and what of that differs from query to query.
 func formOf(msg []byte, name int) (f form, rest []byte, m more, err error) {
-	end := headerSize + name + 4
+	end := HeaderSize + name + 4
 	if len(msg) < end || binary.BigEndian.Uint16(msg[4:]) != 1 {
 		return f, nil, m, errForm
 	}
@@ -84,7 +84,7 @@ func (m *more) scanName(msg []byte, at, end int) (int, error) {
 		case n < 64:
 			at += 1 + n
 		case n >= 0xc0 && at+1 < len(msg):
-			if to := binary.BigEndian.Uint16(msg[at:]) & 0x3fff; to != headerSize {
+			if to := binary.BigEndian.Uint16(msg[at:]) & 0x3fff; to != HeaderSize {
 				m.moved = append(m.moved, uint16(at-end))
 			}
 			return at + 2, nil
@@ -99,7 +99,7 @@ func (m *more) scanName(msg []byte, at, end int) (int, error) {
 // stays where and as it is.
 func (f *form) write(buf []byte, p *question, rest []byte) {
 	buf[2] = f.head[0] | buf[2]&1 // RD is given back
-	copy(buf[3:headerSize], f.head[1:])
+	copy(buf[3:HeaderSize], f.head[1:])
 	copy(buf[p.end:], rest)
 	if p.edns {
 		binary.BigEndian.PutUint16(buf[10:], binary.BigEndian.Uint16(f.head[8:])+1)
@@ -124,10 +124,10 @@ func (m *more) patch(rest []byte, longer int, serials []uint32, zone int32) {
 func writeOPT(b []byte, do bool, m *more) {
 	options := 0
 	if m != nil {
-		options = copy(b[optSize:], m.options)
+		options = copy(b[OPTSize:], m.options)
 	}
-	b = b[:optSize]
-	b[0], b[1], b[2], b[3], b[4] = 0, 0, typeOPT, udpSize>>8, udpSize&0xff
+	b = b[:OPTSize]
+	b[0], b[1], b[2], b[3], b[4] = 0, 0, typeOPT, UDPSize>>8, UDPSize&0xff
 	b[5], b[6], b[7], b[8] = 0, 0, 0, 0
 	binary.BigEndian.PutUint16(b[9:], uint16(options))
 	if do {
@@ -138,13 +138,13 @@ func writeOPT(b []byte, do bool, m *more) {
 // Empty turns the answer in buf, of a query that was answered, into one without
 // records that tells the client to ask over TCP, and returns its size.
 func (s *Served) Empty(buf []byte) int {
-	end := headerSize + len(s.Name) + 4
+	end := HeaderSize + len(s.Name) + 4
 	buf[2] |= 0x02 // TC
-	clear(buf[6:headerSize])
+	clear(buf[6:HeaderSize])
 	if !s.EDNS {
 		return end
 	}
 	buf[11] = 1
 	writeOPT(buf[end:], s.DO, nil)
-	return end + optSize
+	return end + OPTSize
 }

@@ -3,18 +3,22 @@ package wire
 import "encoding/binary"
 
 const (
-	headerSize = 12
-	maxName    = 255
-	optSize    = 11
+	// HeaderSize is the length of a message's header in octets (RFC 1035 4.1.1).
+	HeaderSize = 12
+	// MaxName is the longest name in octets (RFC 1035 2.3.4).
+	MaxName = 255
+	// OPTSize is the length of an OPT record without options in octets (RFC 6891 6.1.2).
+	OPTSize = 11
 
-	// plainSize is the limit of a client without EDNS (RFC 1035 4.2.1), and the least
-	// that one with it may say (RFC 6891 6.2.5).
-	plainSize = 512
-	// udpSize is what our OPT records say that we take (RFC 9715).
-	udpSize = 1232
+	// PlainSize is how many octets a client without EDNS takes over UDP (RFC 1035 4.2.1),
+	// and the least that one with it may say (RFC 6891 6.2.5).
+	PlainSize = 512
+	// UDPSize is the longest answer over UDP, in octets, that crosses networks
+	// unfragmented, and what our OPT records say that we take (RFC 9715).
+	UDPSize = 1232
 
 	typeOPT    = 41
-	typeNXNAME = 128 // nobody may ask for it (RFC 9824 3.4)
+	typeNXNAME = 128 // nobody may ask for it (RFC 9824 3.5)
 	classIN    = 1
 )
 
@@ -32,7 +36,7 @@ type question struct {
 
 // parse reads a query, or reports false where it is none that a table answers.
 func parse(b []byte) (p question, ok bool) {
-	if len(b) < headerSize+5 {
+	if len(b) < HeaderSize+5 {
 		return p, false
 	}
 	// QR and opcode 0; one question, no answer, no authority, at most one additional.
@@ -40,7 +44,7 @@ func parse(b []byte) (p question, ok bool) {
 	if b[2]&0xf8 != 0 || counts&^1 != 1<<48 {
 		return p, false
 	}
-	at := headerSize
+	at := HeaderSize
 	for b[at] != 0 {
 		if b[at] > 63 {
 			return p, false // a pointer, or nothing that is known
@@ -51,12 +55,12 @@ func parse(b []byte) (p question, ok bool) {
 		}
 	}
 	at++
-	if at-headerSize > maxName {
+	if at-HeaderSize > MaxName {
 		return p, false
 	}
-	p.nameEnd, p.end, p.limit = at, at+4, plainSize
+	p.nameEnd, p.end, p.limit = at, at+4, PlainSize
 	p.qtype = binary.BigEndian.Uint16(b[at:])
-	if binary.BigEndian.Uint16(b[at+2:]) != classIN || meta(p.qtype) {
+	if binary.BigEndian.Uint16(b[at+2:]) != classIN || p.qtype == typeNXNAME || Meta(p.qtype) {
 		return p, false
 	}
 	opt := b[p.end:]
@@ -64,20 +68,25 @@ func parse(b []byte) (p question, ok bool) {
 		return p, len(opt) == 0
 	}
 	// OPT at the root, then size, extended code, version, flags and no options.
-	if len(opt) != optSize || opt[0] != 0 || binary.BigEndian.Uint16(opt[1:]) != typeOPT ||
+	if len(opt) != OPTSize || opt[0] != 0 || binary.BigEndian.Uint16(opt[1:]) != typeOPT ||
 		binary.BigEndian.Uint16(opt[5:]) != 0 || opt[7]&^0x80 != 0 || opt[8] != 0 || binary.BigEndian.Uint16(opt[9:]) != 0 {
 		return p, false
 	}
 	p.edns, p.do = true, opt[7] != 0
-	p.limit = max(plainSize, int(binary.BigEndian.Uint16(opt[3:])))
+	p.limit = max(PlainSize, int(binary.BigEndian.Uint16(opt[3:])))
 	return p, true
 }
 
-// meta reports a type that asks for something else than records. ANY is not among
+// Meta reports a type that asks for something else than records. ANY is not among
 // them: it has an answer.
-func meta(qtype uint16) bool {
-	return qtype == typeOPT || qtype == 0 || qtype == typeNXNAME || qtype >= 249 && qtype <= 254
+func Meta(qtype uint16) bool {
+	const tkey, maila = 249, 254
+	return qtype == typeOPT || qtype == 0 || qtype >= tkey && qtype <= maila
 }
+
+// ANYLimit is how many octets answer a query of so many for ANY over UDP, at most: who
+// asks with a forged address gains nothing by it (RFC 8482 says small; this is how small).
+func ANYLimit(query int) int { return 2 * query }
 
 // ofSignatures reports a type whose records a signed zone has beside its own: RRSIG,
 // NSEC, DNSKEY, NSEC3, NSEC3PARAM, CDS, CDNSKEY and DS.

@@ -184,7 +184,7 @@ func (t *Table) Answer(buf []byte, n int, q *Query) (s Served, ok bool) {
 	if !ok {
 		return Served{}, false
 	}
-	s = Served{Name: buf[headerSize:p.nameEnd], Type: p.qtype, EDNS: p.edns, DO: p.do}
+	s = Served{Name: buf[HeaderSize:p.nameEnd], Type: p.qtype, EDNS: p.edns, DO: p.do}
 	if s.Variant = t.find(s.Name, &p, q); s.Variant == nil {
 		return s, false
 	}
@@ -208,7 +208,7 @@ func (t *Table) Answer(buf []byte, n int, q *Query) (s Served, ok bool) {
 	}
 	size := p.end + len(rest)
 	if p.edns {
-		size += optSize
+		size += OPTSize
 		if extra != nil {
 			size += len(extra.options)
 		}
@@ -216,7 +216,7 @@ func (t *Table) Answer(buf []byte, n int, q *Query) (s Served, ok bool) {
 	limit := q.Limit
 	if !q.Stream {
 		if limit = min(limit, p.limit); p.qtype == routing.TypeANY {
-			limit = min(limit, 2*n) // who asks with a forged address gains nothing by ANY
+			limit = min(limit, ANYLimit(n))
 		}
 	}
 	if size > limit || size > len(buf) {
@@ -225,7 +225,7 @@ func (t *Table) Answer(buf []byte, n int, q *Query) (s Served, ok bool) {
 	}
 	f.write(buf, &p, rest)
 	if extra != nil {
-		extra.patch(buf[p.end:p.end+len(rest)], p.nameEnd-headerSize-int(f.name), t.serials, v.Zone)
+		extra.patch(buf[p.end:p.end+len(rest)], p.nameEnd-HeaderSize-int(f.name), t.serials, v.Zone)
 	}
 	if p.edns {
 		writeOPT(buf[p.end+len(rest):], p.do, extra)
