@@ -50,6 +50,8 @@ func startUnbound(tr *tree, addr string, subnets bool) *unbound {
   pidfile: %q
   do-daemonize: no
   use-syslog: no
+  qname-minimisation: yes
+  qname-minimisation-strict: yes
   verbosity: 3
   extended-statistics: yes
   val-log-level: 2
@@ -67,10 +69,9 @@ func startUnbound(tr *tree, addr string, subnets bool) *unbound {
   edns-buffer-size: 1232
 `, dir, filepath.Join(dir, "pid"), addr, six(addr), tr.hints, tr.anchor)
 	if !subnets {
-		conf += "  module-config: \"validator iterator\"\n  use-caps-for-id: yes\n  qname-minimisation: yes\n  qname-minimisation-strict: yes\n"
+		conf += "  module-config: \"validator iterator\"\n  use-caps-for-id: yes\n"
 	} else {
-		// What it hears for a minimal name it gives to everybody, whatever the scope was.
-		conf += "  qname-minimisation: no\n  module-config: \"subnetcache validator iterator\"\n"
+		conf += "  module-config: \"subnetcache validator iterator\"\n"
 		for _, m := range members {
 			conf += fmt.Sprintf("  send-client-subnet: %s\n  send-client-subnet: %s\n", m.addr, six(m.addr))
 		}
