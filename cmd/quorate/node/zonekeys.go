@@ -80,9 +80,9 @@ func (k *zoneKeys) follow(spec *statestore.Spec) {
 		}
 		switch {
 		case zone != nil:
-		case known && next[name].Err == nil && (same && had.behind || !same && !had.behind):
-			// The keys of one step before go with those of this one: that is what the
-			// waits of a roll are for. Those of two steps before may not.
+		case known && next[name].Err == nil && (same && had.behind || !same && had.why == "" && goWith(&had.how, z.DNSSEC)):
+			// Other nodes have the keys of this step, and resolvers mix their answers with
+			// ours.
 			zone, now.behind = next[name].Lacking(err), true
 		default:
 			zone = dnssec.Unsignable(name, err)
@@ -100,6 +100,15 @@ func (k *zoneKeys) follow(spec *statestore.Spec) {
 	if whole {
 		k.done = spec
 	}
+}
+
+// goWith reports whether a node that has all keys of one step may serve on with them while
+// others have those of the next: each publishes what the other signs with. That is so of
+// one step of a roll, and neither of two nor of a jump.
+func goWith(was, is *statestore.DNSSEC) bool {
+	published := func(k statestore.Secret, key string) bool { return key == k.Secret || key == k.Next || key == k.Previous }
+	both := func(was, is statestore.Secret) bool { return published(was, is.Secret) && published(is, was.Secret) }
+	return was.Algorithm == is.Algorithm && both(was.KSK, is.KSK) && both(was.ZSK, is.ZSK)
 }
 
 // load reads the keys of a zone. Without the key to come it can be signed all the

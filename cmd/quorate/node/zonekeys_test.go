@@ -105,3 +105,42 @@ func TestAKeyOfAnotherAlgorithmIsRefused(t *testing.T) {
 	k.follow(signedSpec(statestore.Secret{Secret: "k1"}, statestore.Secret{Secret: "k1"}))
 	require.ErrorContains(t, k.of(signedName).Err, "one key is both")
 }
+
+// What a node without a key serves must go with what all others sign and publish.
+func TestKeysOfBeforeServeOnOnlyWithThoseOfOthers(t *testing.T) {
+	keys := func(secret, next, previous string) statestore.Secret {
+		return statestore.Secret{Secret: secret, Next: next, Previous: previous}
+	}
+	tests := []struct {
+		name    string
+		steps   []statestore.Secret // of the ZSK, or the KSK; "b" does not read
+		answers bool
+	}{
+		{"a node that lags in the step after the key was read", []statestore.Secret{keys("a", "c", ""), keys("c", "", "a")}, true},
+		{"one that never published the next key", []statestore.Secret{keys("a", "b", ""), keys("b", "", "a")}, false},
+		{"one that missed the step between", []statestore.Secret{keys("a", "", ""), keys("b", "", "a")}, false},
+		{"a jump", []statestore.Secret{keys("a", "", ""), keys("b", "", "")}, false},
+		{"the key before does not read when a switch is taken back", []statestore.Secret{keys("c", "", "a"), keys("a", "", "c")}, true},
+	}
+	for _, tt := range tests {
+		for _, role := range []string{"ksk", "zsk"} {
+			t.Run(tt.name+", "+role, func(t *testing.T) {
+				files := fakeSecrets{}
+				files.make(t, "a", "c", "other")
+				k := newZoneKeys(files.secret, slog.New(slog.DiscardHandler))
+				for i, step := range tt.steps {
+					if i == len(tt.steps)-1 {
+						delete(files, step.Secret)
+					}
+					ksk, zsk := keys("other", "", ""), step
+					if role == "ksk" {
+						ksk, zsk = zsk, ksk
+					}
+					k.follow(signedSpec(ksk, zsk))
+				}
+				require.Equal(t, tt.answers, k.of(signedName).Err == nil, "%v", k.of(signedName).Err)
+				require.Error(t, errors.Join(k.of(signedName).Err, k.of(signedName).Lacks))
+			})
+		}
+	}
+}
