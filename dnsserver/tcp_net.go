@@ -115,7 +115,7 @@ func (t *netTCP) serveConn(ctx context.Context, c net.Conn, client netip.AddrPor
 		if err != nil {
 			return
 		}
-		reply := t.s.Respond(t.s.cfg.Table(), query, client, TCP)
+		reply := t.s.Respond(t.s.current().table, query, client, TCP)
 		if reply == nil {
 			return // nothing good follows
 		}

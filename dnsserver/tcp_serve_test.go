@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/quorate/quorate/dnsserver/client"
+	"github.com/quorate/quorate/routing"
 )
 
 // tcpService is a server whose TCP side runs one way or the other.
@@ -64,6 +65,20 @@ func TestTCPAnswersInOrder(t *testing.T) {
 		for _, n := range []int{1, 3, 5000} {
 			exchange(t, c, n)
 		}
+	})
+}
+
+func TestTCPAnswersFromWhatIsPublished(t *testing.T) {
+	bothTCP(t, func(t *testing.T, s tcpService) {
+		st := testState()
+		st.Services["web"].Rotation.V4.Shares[0].Endpoints = ips("192.0.2.99")
+		st.Services["web"].Rotation.V4.Shares = st.Services["web"].Rotation.V4.Shares[:1]
+		table, err := routing.Update(nil, st, routing.Local{})
+		require.NoError(t, err)
+		s.Publish(table)
+		reply, err := client.Query(t.Context(), s.addr, "web."+zone, "A", client.Options{TCP: true})
+		require.NoError(t, err)
+		require.Equal(t, ips("192.0.2.99"), reply.Addresses)
 	})
 }
 
