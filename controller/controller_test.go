@@ -297,6 +297,52 @@ func TestAVoteThatWasCommittedMeanwhileIsAcknowledged(t *testing.T) {
 	})
 }
 
+func TestVotesThatChangedAfterALostAnswerNeedNoFullSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, os := settled(t)
+		defer l.resign()
+		o := os["ap-1"]
+		o.pause()
+		votes := func(side health.Side) map[health.Target]health.Vote {
+			return map[health.Target]health.Vote{target("eu"): {Side: side, Since: time.Now()}}
+		}
+		_, err := l.ctl.Report(t.Context(), "ap-1", Report{Seq: o.seq + 1, Prev: o.seq, Nonce: o.nonce, Votes: votes(health.Down)})
+		require.NoError(t, err) // its sender does not hear that
+		reply, err := l.ctl.Report(t.Context(), "ap-1", Report{Seq: o.seq + 2, Prev: o.seq, Nonce: o.nonce, Votes: votes(health.Up)})
+		require.NoError(t, err)
+		require.Equal(t, Reply{Nonce: reply.Nonce, Seq: o.seq + 1}, reply, "it knows what it sent under that number")
+	})
+}
+
+func TestALeaseCountsFromTheAnswerAndNotFromBeforeASlowCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, os := settled(t)
+		defer l.resign()
+		o := os["ap-1"]
+		o.pause()
+		slow := true
+		l.mu.Lock()
+		l.refuse = func(cmd statestore.Command) error {
+			if _, cast := cmd.(statestore.CastVotes); cast && slow {
+				slow = false
+				l.mu.Unlock()
+				time.Sleep(leaseLAN / 2)
+				l.mu.Lock()
+			}
+			return nil
+		}
+		l.mu.Unlock()
+		reply, err := l.ctl.Report(t.Context(), "ap-1", Report{
+			Seq: o.seq + 1, Prev: o.seq, Nonce: o.nonce, Votes: map[health.Target]health.Vote{target("eu"): {Side: health.Down, Since: time.Now()}},
+		})
+		require.NoError(t, err)
+		_, err = l.ctl.Report(t.Context(), "ap-1", Report{Seq: reply.Seq, Nonce: reply.Nonce})
+		require.NoError(t, err)
+		time.Sleep(leaseLAN - time.Second)
+		require.True(t, l.st().Observers["ap-1"].Counts(), "its lease is not over")
+	})
+}
+
 func TestTimeMovesOnlyWhileSomethingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := settled(t)

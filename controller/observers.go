@@ -90,6 +90,11 @@ func (c *Controller) Report(ctx context.Context, from string, r Report) (Reply, 
 		return c.commit(ctx, t, id, r, reply)
 	case !r.Full && !r.heartbeat() && r.Seq == held && holds(st, id, r.Votes):
 		// It was committed after its sender gave up waiting.
+	case o != nil && !o.Silent && r.Seq > held && r.Prev < held && !r.Full && !r.heartbeat():
+		// An answer was lost, and its votes have changed since. It knows what it sent
+		// as held, and sends what is new: all of its votes would take longer still,
+		// and answers get lost where they take long.
+		return reply, nil
 	case o == nil || o.Silent || r.Seq != held || !r.heartbeat():
 		reply.NeedFull = !queued
 		return reply, nil
@@ -131,6 +136,8 @@ func (c *Controller) commit(ctx context.Context, t *tenure, id health.ObserverID
 	if o != nil {
 		reply.Seq = o.Seq
 	}
+	// Its lease counts from when a nonce was issued: not from before a slow commit.
+	reply.Nonce = t.issue()
 	if o == nil || o.Seq < r.Seq {
 		reply.NeedFull = true
 		return reply, nil

@@ -116,9 +116,20 @@ func (t *tenure) hear(from health.ObserverID, r Report) (nonce uint64, echoed bo
 			delete(t.issued, n)
 		}
 	}
+	return t.issueLocked(now), t.echoed[from]
+}
+
+// issue issues the next nonce.
+func (t *tenure) issue() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.issueLocked(t.clock())
+}
+
+func (t *tenure) issueLocked(now time.Duration) uint64 {
 	t.nonce++
 	t.issued[t.nonce] = now
-	return t.nonce, t.echoed[from]
+	return t.nonce
 }
 
 // expired returns the observers among ids whose lease is over, in order.

@@ -74,6 +74,10 @@ const (
 	// maxAttempts is how many unanswered reports are remembered, to recognise a
 	// late acknowledgement. Beyond it the leader gets everything instead.
 	maxAttempts = 16
+	// maxVotes bounds a report. All votes on ten thousand services are megabytes, which
+	// a busy leader takes longer to commit than a report may last: it would then be
+	// sent again and again, and its sender be held for silent.
+	maxVotes = 2048
 )
 
 // Reporter keeps the leader told of this observer's votes: changes at once,

@@ -2,6 +2,8 @@ package probe
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -97,23 +99,55 @@ func (s *session) resend() {
 // used for other votes: the outcome of an earlier one may be unknown, and two
 // contents under one number could not be told apart.
 func (s *session) sendBatch(votes, changes map[health.Target]health.Vote) {
-	if n := len(s.attempts); n > 0 && !s.full {
-		if last := s.attempts[n-1]; !last.full && len(diff(last.votes, votes)) == 0 {
-			s.transmit(last.seq, changes) // the same again: it may have been applied
+	if !s.full {
+		changes, after := cutShort(s.acked, votes, changes)
+		if n := len(s.attempts); n > 0 {
+			if last := s.attempts[n-1]; !last.full && len(diff(last.votes, after)) == 0 {
+				s.transmit(last.seq, changes) // the same again: it may have been applied
+				return
+			}
+		}
+		if len(s.attempts) < maxAttempts {
+			s.attempt(changes, after)
 			return
 		}
+		s.full = true
 	}
 	if len(s.attempts) >= maxAttempts {
-		s.full = true
 		s.attempts = s.attempts[:0]
 	}
+	s.attempt(cutShort(nil, votes, diff(nil, votes)))
+}
+
+// attempt sends changes under the next number; after are all votes after them.
+func (s *session) attempt(changes, after map[health.Target]health.Vote) {
 	s.lastSeq++
-	s.attempts = append(s.attempts, attempt{s.lastSeq, s.full, votes})
-	if s.full {
-		s.transmit(s.lastSeq, diff(nil, votes))
-		return
-	}
+	s.attempts = append(s.attempts, attempt{s.lastSeq, s.full, after})
 	s.transmit(s.lastSeq, changes)
+}
+
+// cutShort returns as many of the changes as one report holds, and all votes after
+// them. What a full set leaves out follows at once, as changes; until then this
+// observer has no vote on it, and a vote that is missing turns no verdict.
+func cutShort(known, votes, changes map[health.Target]health.Vote) (part, after map[health.Target]health.Vote) {
+	if len(changes) <= maxVotes {
+		return changes, votes
+	}
+	part = make(map[health.Target]health.Vote, maxVotes)
+	for _, t := range slices.SortedFunc(maps.Keys(changes), health.CompareTargets)[:maxVotes] {
+		part[t] = changes[t]
+	}
+	after = make(map[health.Target]health.Vote, len(known)+maxVotes)
+	for t, v := range votes {
+		if _, changed := changes[t]; !changed {
+			after[t] = v
+		} else if sent, ok := part[t]; ok {
+			after[t] = sent
+		} else if k, ok := known[t]; ok {
+			after[t] = k
+		}
+	}
+	return part, after
 }
 
 func (s *session) transmit(seq uint64, votes map[health.Target]health.Vote) {
