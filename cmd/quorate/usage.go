@@ -118,7 +118,7 @@ func listOf(text string) string {
 	}
 	for what, verb := range map[string]string{
 		"no cluster is": "clusters", "no service is": "services", "no member is": "members", "no cutover is": "cutover list",
-		"no revision is": "config history", "token ": "token list", "no plan of": "plan -f FILE",
+		"no revision is": "config history", "no zone is": "config show", "token ": "token list", "no plan of": "plan -f FILE",
 	} {
 		if strings.HasPrefix(text, what) {
 			return "quorate " + verb
