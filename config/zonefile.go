@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -121,9 +122,18 @@ func readBounded(path string) (body, why string) {
 	case st.Size() > MaxZoneFileSize:
 		return "", fmt.Sprintf("must be a file of at most %d bytes, %q has %d", MaxZoneFileSize, path, st.Size())
 	}
-	b, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return "", fmt.Sprintf("must be a file that can be read, is %q: %s", path, strings.TrimPrefix(readProblem(err), "must be readable, is not: "))
+	}
+	defer f.Close()
+	// It may be longer than it says: it grew meanwhile, or is made by the kernel.
+	b, err := io.ReadAll(io.LimitReader(f, MaxZoneFileSize+1))
+	switch {
+	case err != nil:
+		return "", fmt.Sprintf("must be a file that can be read, is %q: %s", path, strings.TrimPrefix(readProblem(err), "must be readable, is not: "))
+	case len(b) > MaxZoneFileSize:
+		return "", fmt.Sprintf("must be a file of at most %d bytes, %q has more", MaxZoneFileSize, path)
 	}
 	return string(b), ""
 }
@@ -160,6 +170,7 @@ type zoneSet struct {
 	ttl  uint32
 	data []string
 	line []int
+	has  map[string]bool // data
 }
 
 // asRecords returns the text that says what a master file says, and reports what is
@@ -185,14 +196,15 @@ func (c *collector) asRecords(zone string, file *text, read ZoneReader) *text {
 		i := slices.IndexFunc(sets[r.Owner], func(s *zoneSet) bool { return s.typ == r.Type })
 		if i < 0 {
 			i = len(sets[r.Owner])
-			sets[r.Owner] = append(sets[r.Owner], &zoneSet{typ: r.Type, ttl: r.TTL})
+			sets[r.Owner] = append(sets[r.Owner], &zoneSet{typ: r.Type, ttl: r.TTL, has: map[string]bool{}})
 		}
 		s := sets[r.Owner][i]
 		if s.ttl != r.TTL {
 			s.ttl = min(s.ttl, r.TTL)
 			c.warnf(place{file, r.Line, 1}, path, "records of one type have one TTL (RFC 2181 5.2): those of %s %s get the least, %ds", r.Owner, r.Type, s.ttl)
 		}
-		if !slices.Contains(s.data, r.Data) { // a record is there once (RFC 2181 5)
+		if !s.has[r.Data] { // a record is there once (RFC 2181 5)
+			s.has[r.Data] = true
 			s.data, s.line = append(s.data, r.Data), append(s.line, r.Line)
 		}
 	}

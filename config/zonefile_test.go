@@ -116,3 +116,19 @@ func TestScalarTextReadsBack(t *testing.T) {
 		}
 	}
 }
+
+func TestAZoneFileIsAFileOfSomeSize(t *testing.T) {
+	dir := t.TempDir()
+	large := filepath.Join(dir, "large")
+	require.NoError(t, os.WriteFile(large, nil, 0o600))
+	require.NoError(t, os.Truncate(large, MaxZoneFileSize+1))
+	tests := map[string]string{
+		dir:        "which is none",
+		os.DevNull: "which is none",
+		large:      "at most 4194304 bytes",
+	}
+	for path, want := range tests {
+		_, why := readBounded(path)
+		require.Contains(t, why, want, path)
+	}
+}

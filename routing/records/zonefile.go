@@ -34,8 +34,11 @@ type FileNote struct {
 	Text string
 }
 
+// byteOrderMark is what some editors begin a text with. It would be part of a name.
+const byteOrderMark = "\ufeff"
+
 // maxFileRecords bounds what a file may hold, $GENERATE included: above it the spec
-// could not be replicated.
+// could not be replicated. What is ignored or wrong counts too.
 const maxFileRecords = 1 << 17
 
 // ReadFile reads the master file of a zone. $ORIGIN begins as the zone. $GENERATE is
@@ -44,9 +47,9 @@ const maxFileRecords = 1 << 17
 func ReadFile(zone, text string) File {
 	zone = dns.CanonicalName(zone)
 	r := fileReader{zone: zone, origin: zone, soa: zone}
-	for e := range entries(text) {
+	for e := range entries(strings.TrimPrefix(text, byteOrderMark)) {
 		r.read(e)
-		if len(r.file.Records) > maxFileRecords {
+		if r.made > maxFileRecords {
 			r.errorf(e.line, "must hold at most %d records", maxFileRecords)
 			break
 		}
@@ -63,6 +66,7 @@ type fileReader struct {
 	hasTTL bool
 	fixed  bool // by $TTL, which records do not change
 	soa    string
+	made   int // records read
 	file   File
 }
 
@@ -153,7 +157,8 @@ func (r *fileReader) records(e entry, text string) {
 	if r.hasTTL {
 		zp.SetDefaultTTL(r.ttl)
 	}
-	for rr, ok := zp.Next(); ok && len(r.file.Records) <= maxFileRecords; rr, ok = zp.Next() {
+	for rr, ok := zp.Next(); ok && r.made <= maxFileRecords; rr, ok = zp.Next() {
+		r.made++
 		r.owner = rr.Header().Name
 		if !r.fixed {
 			r.ttl, r.hasTTL = rr.Header().Ttl, true // RFC 1035 5.1: the last one stated

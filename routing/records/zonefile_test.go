@@ -34,6 +34,7 @@ func TestReadFile(t *testing.T) {
 		{"parentheses over lines, with comments", "$TTL 9\na TXT ( one ; not (this\n  two ) ; end\nb A 192.0.2.1", "2 a 9 TXT \"one\" \"two\"\n4 b 9 A 192.0.2.1"},
 		{"what looks like syntax inside quotes", "$TTL 9\na TXT \"; ( \\\" )\"\n", `2 a 9 TXT "; ( \" )"`},
 		{"an end of line of Windows", "$TTL 9\r\na A 192.0.2.1\r\n", "2 a 9 A 192.0.2.1"},
+		{"a byte order mark", "\ufeffa 9 A 192.0.2.1\n", "1 a 9 A 192.0.2.1"},
 		{"any case", "$ttl 9\nWWW in a 192.0.2.1\n", "2 www 9 A 192.0.2.1"},
 		{"a wildcard and escapes", "$TTL 9\n*.x A 192.0.2.1\na\\.b\\065 A 192.0.2.2\n", "2 *.x 9 A 192.0.2.1\n3 a\\.ba 9 A 192.0.2.2"},
 		{"types by number", "$TTL 9\na TYPE65534 \\# 4 01020304\na TYPE1 \\# 4 c0000201\n", "2 a 9 TYPE65534 \\# 4 01020304\n3 a 9 A 192.0.2.1"},
@@ -58,9 +59,12 @@ func TestReadFile(t *testing.T) {
 }
 
 func TestGenerateIsBounded(t *testing.T) {
-	f := ReadFile("gslb.test.", "$TTL 9\n$GENERATE 1-60000 a$ A 192.0.2.1\n$GENERATE 1-60000 b$ A 192.0.2.1\n$GENERATE 1-60000 c$ A 192.0.2.1\n")
-	require.Len(t, f.Errors, 1)
-	require.Contains(t, f.Errors[0].Text, "at most 131072 records")
+	for _, what := range []string{"a$ A 192.0.2.1", "@ NS a$"} {
+		f := ReadFile("gslb.test.", "$TTL 9\n"+strings.Repeat("$GENERATE 1-60000 "+what+"\n", 50))
+		require.Len(t, f.Errors, 1, what)
+		require.Equal(t, 4, f.Errors[0].Line, "the rest is not made")
+		require.Contains(t, f.Errors[0].Text, "at most 131072 records")
+	}
 }
 
 // TestFileDataReadsBack: of every type that the library can make an empty record of,
