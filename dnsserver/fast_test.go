@@ -415,6 +415,21 @@ func TestTheFastPathAllocatesNothing(t *testing.T) {
 	}
 }
 
+// TestAnAnswerThatCannotBeMadeIsLeftToTheGeneralPath: preparing answers goes on, and the
+// process too.
+func TestAnAnswerThatCannotBeMadeIsLeftToTheGeneralPath(t *testing.T) {
+	p := newPaths(richTable(t))
+	mk := &maker{s: p.Server, table: p.table}
+	broken := routing.Answer{Kind: routing.NoError, Zone: p.table.Zones[0], Owner: "web." + zone, Set: &routing.RRset{Type: dns.TypeA, Rdata: [][]byte{{1}}}}
+	msg, options := mk.Message("WEB."+zone, dns.TypeA, broken)
+	require.Nil(t, msg)
+	require.Nil(t, options)
+	require.Equal(t, 1.0, counted(t, p.metrics.panics))
+	broken.Set = &routing.RRset{Type: dns.TypeA, Rdata: [][]byte{{192, 0, 2, 1}}}
+	msg, _ = mk.Message("WEB."+zone, dns.TypeA, broken)
+	require.NotNil(t, msg)
+}
+
 // FuzzPaths: whatever comes, the fast path answers as the general one, or not at all.
 func FuzzPaths(f *testing.F) {
 	p := newPaths(richTable(f))

@@ -103,8 +103,15 @@ type maker struct {
 	asked [1]dns.Question
 }
 
-// Message implements wire.Maker.
+// Message implements wire.Maker. An answer whose making panics is left to the general
+// path, where that costs who asks for it SERVFAIL, and nobody the process.
 func (mk *maker) Message(name string, qtype uint16, a routing.Answer) (msg, options []byte) {
+	defer func() {
+		if r := recover(); r != nil {
+			mk.s.panicked(r)
+			msg, options = nil, nil
+		}
+	}()
 	m := mk.filled(name, qtype, a)
 	if opt := m.edns.reply(mk.s.cfg); len(opt.Option) > 0 {
 		buf := make([]byte, dns.Len(opt))

@@ -182,10 +182,10 @@ func (l *tcpLoop) take(prefix netip.Prefix) (refused string) {
 }
 
 // makeRoom closes a connection that has not asked anything for longest: never
-// anything, or else nothing since its last answer (RFC 7766 6.2.3). One whose query
-// has come by now is spared.
+// anything, or else nothing since its last answer (RFC 7766 6.2.3), or else the one that
+// has been at one message for longest. One whose query has come by now is spared.
 func (l *tcpLoop) makeRoom() bool {
-	for _, queue := range []int{waitFirst, waitNext} {
+	for _, queue := range []uint8{waitFirst, waitNext, waitRest} {
 		for range tcpSpared {
 			slot := l.queues[queue].first
 			if slot == none {
@@ -193,12 +193,12 @@ func (l *tcpLoop) makeRoom() bool {
 			}
 			c := &l.conns[slot]
 			life, since := c.life, c.since
-			l.receive(slot)
+			l.serve(slot)
 			if c.life != life {
 				return true
 			}
-			if int(c.queue) == queue && c.since == since {
-				l.finish(slot)
+			if c.queue == queue && c.since == since {
+				l.giveUp(slot)
 				return true
 			}
 		}
@@ -397,6 +397,15 @@ func (l *tcpLoop) abort(slot int32) {
 	l.forget(slot)
 }
 
+// giveUp closes a connection that has waited long enough.
+func (l *tcpLoop) giveUp(slot int32) {
+	if l.conns[slot].queue == waitRest {
+		l.abort(slot)
+	} else {
+		l.finish(slot)
+	}
+}
+
 func (l *tcpLoop) forget(slot int32) {
 	l.dequeue(slot)
 	c := &l.conns[slot]
@@ -417,6 +426,7 @@ func (l *tcpLoop) end() {
 		l.accept(fd, tcpEndAccepts)
 	}
 	l.unlisten()
+	l.resume = 0 // accepting may have paused
 	for slot := range l.conns {
 		c := &l.conns[slot]
 		for range tcpEndReads {

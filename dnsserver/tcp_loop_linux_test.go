@@ -217,6 +217,42 @@ func TestTCPLoopMakesRoom(t *testing.T) {
 	require.EqualValues(t, 3, d.s.conns.open.Load())
 }
 
+// Whoever begins messages, or takes no answers, keeps nobody out either: who asked and
+// waits goes first, then who has been at one message for longest.
+func TestTCPLoopMakesRoomAmongTheUnfinished(t *testing.T) {
+	query := framed(t, newQuery("web.gslb.test.", dns.TypeA))
+	d := drive(t, 3)
+	deaf := &tcpClient{fd: d.connect(t), unsent: repeat(query, 1000)}
+	deaf.send()
+	d.next(1)
+	begun := d.connect(t)
+	_, err := unix.Write(begun, query[:9])
+	require.NoError(t, err)
+	d.next(2)
+	_, err = unix.Write(d.connect(t), query[:9])
+	require.NoError(t, err)
+	d.next(3)
+	require.EqualValues(t, 3, d.s.conns.open.Load())
+	buf := make([]byte, 4096)
+	for at := range 4 {
+		d.now = time.Duration(4 + at)
+		fd := d.connect(t)
+		require.EqualValues(t, 3, d.s.conns.open.Load())
+		_, err = unix.Write(fd, query)
+		require.NoError(t, err)
+		d.next(d.now)
+		n, err := unix.Read(fd, buf)
+		require.NoError(t, err)
+		require.Greater(t, n, len(query), "client %d has its answer", at)
+	}
+	for deaf.take() {
+	}
+	_, err = unix.Write(deaf.fd, query)
+	require.Equal(t, unix.EPIPE, err, "closed: the oldest")
+	_, err = unix.Read(begun, buf)
+	require.Equal(t, unix.EAGAIN, err, "open: newer, and whoever asked in between made room")
+}
+
 // An event of a turn may be of a connection that another one of it has ended, and
 // whose slot is another's by now.
 func TestTCPLoopDropsEventsOfAnEarlierLife(t *testing.T) {

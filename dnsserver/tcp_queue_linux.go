@@ -72,11 +72,7 @@ func (l *tcpLoop) expire() {
 			if l.now-l.conns[slot].since < allowed {
 				break
 			}
-			if queue == waitRest {
-				l.abort(slot)
-			} else {
-				l.finish(slot)
-			}
+			l.giveUp(slot)
 		}
 	}
 }
