@@ -247,16 +247,18 @@ func (b *signing) authority() {
 	}
 }
 
-// additional signs the addresses of the zone's own name servers. Beside a referral
-// they are glue, and that is not (RFC 4035 2.2).
+// additional signs the addresses of name servers that are in zones of ours. Beside a
+// referral they are glue, and that is not (RFC 4035 2.2). Those that cannot be signed go
+// without: the answer does not depend on them (RFC 4035 3.1.1).
 func (b *signing) additional() {
 	a := &b.m.answer
-	if len(b.m.Extra) == 0 || a.Kind == routing.Delegation {
+	if len(b.m.Extra) == 0 || a.Kind == routing.Delegation || b.err != nil {
 		return
 	}
 	for _, g := range a.Additional {
 		if types, _ := b.m.table.Types(g.Owner); slices.Contains(types, g.Set.Type) {
 			b.extra = append(b.extra, b.rrset(zoneOf(b.m.table, g.Owner), g.Owner, g.Wild, g.Set)...)
+			b.err = nil
 		}
 	}
 }

@@ -309,3 +309,15 @@ func TestAnAnswerThatDoesNotFitIsTruncated(t *testing.T) {
 	m = ask(t, s, newQuery("nope."+zone, dns.TypeA).SetEdns0(1232, true), UDP)
 	require.False(t, m.Truncated)
 }
+
+func TestAnAnswerDoesNotFailForAnotherZonesKeys(t *testing.T) {
+	st := signedState(statestore.ED25519, statestore.CompactDenial)
+	st.Spec.Zones["plain."+zone].NS = []string{"ns-eu-1." + zone}
+	table, err := routing.Compile(st)
+	require.NoError(t, err)
+	s := New(testConfig(table)) // without keys
+	m := askSigned(t, s, "plain."+zone, dns.TypeNS)
+	require.Equal(t, dns.RcodeSuccess, m.Rcode, "the addresses of its server are of a zone that cannot be signed")
+	require.Len(t, m.Answer, 1)
+	require.Greater(t, len(m.Extra), 1)
+}

@@ -103,10 +103,23 @@ func (f *Findings) signing(st *statestore.State, spec *statestore.Spec) {
 	}
 	for _, name := range sortedKeys(spec.Zones) {
 		is := spec.Zones[name].DNSSEC
+		if is != nil {
+			f.outlives(spec, name, is)
+		}
 		if was := st.Spec.Zones[name]; is == nil || was != nil && was.DNSSEC != nil {
 			continue
 		}
 		f.warn("zones.%s.dnssec: resolvers validate once the parent has a DS record; when that may be is shown by: quorate zone dnssec status %s", dotless(name), dotless(name))
+	}
+}
+
+// outlives warns of answers that may live longer in caches than their signatures: who
+// validates behind such a cache finds them expired (RFC 6781 4.4.2).
+func (f *Findings) outlives(spec *statestore.Spec, name string, d *statestore.DNSSEC) {
+	left := d.Valid / 4 * 3 // the least that is left of one that is given out
+	if ttl := spec.LongestTTL(name); ttl > left {
+		f.warn("zones.%s.dnssec.signatures_valid: a signature may be given out with %s left of its %s, and an answer lives for up to %s; who validates behind a cache may find it expired; make it %s, or the TTL less",
+			dotless(name), left.D(), d.Valid.D(), ttl.D(), (ttl * 4 / 3).D())
 	}
 }
 

@@ -129,3 +129,14 @@ func TestASignedZoneIsLeftInSteps(t *testing.T) {
 	require.Empty(t, f.Blockers, "signing begins at any time")
 	require.Len(t, f.Warnings, 1)
 }
+
+func TestSignaturesShouldOutliveAnswers(t *testing.T) {
+	for ttl, warned := range map[statestore.Duration]int{18 * hour: 0, 18*hour + 1: 1} {
+		d := dnssecOf(keysOf("k", "", ""), keysOf("z", "", "")) // signatures are valid for a day
+		spec := &statestore.Spec{Zones: map[string]*statestore.Zone{"z.example.": {NSTTL: ttl, DNSSEC: d}}}
+		var f Findings
+		f.signing(signedWorld(d, time.Time{}, time.Time{}), spec)
+		require.Empty(t, f.Blockers)
+		require.Len(t, f.Warnings, warned)
+	}
+}

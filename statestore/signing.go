@@ -42,8 +42,8 @@ const (
 	hinfoTTL  = Duration(time.Hour)       // of what ANY is answered with
 )
 
-// longestTTL returns how long resolvers may keep what is in a zone; 0: there is none.
-func (sp *Spec) longestTTL(zone string) Duration {
+// LongestTTL returns how long resolvers may keep what is in a zone; 0: there is none.
+func (sp *Spec) LongestTTL(zone string) Duration {
 	z := sp.Zones[zone]
 	if z == nil {
 		return 0
@@ -71,7 +71,7 @@ func (st *State) resign(prior *State, at entry) {
 			continue
 		}
 		var was *DNSSEC
-		before := SigningMark{Since: at.now, Index: at.index, TTL: prior.Spec.longestTTL(name)}
+		before := SigningMark{Since: at.now, Index: at.index, TTL: prior.Spec.LongestTTL(name)}
 		if z := prior.Spec.Zones[name]; z != nil {
 			was, before.KeyTTL = z.DNSSEC, z.NSTTL
 		}
@@ -80,7 +80,7 @@ func (st *State) resign(prior *State, at entry) {
 		if was == nil || old == nil {
 			was, old = &DNSSEC{}, &ZoneSigning{}
 		} else {
-			zone.Held = heldUntil(old.Held, at.now, before.TTL, st.Spec.longestTTL(name))
+			zone.Held = heldUntil(old.Held, at.now, before.TTL, st.Spec.LongestTTL(name))
 			zone.HeldKeys = heldUntil(old.HeldKeys, at.now, before.KeyTTL, st.Spec.Zones[name].NSTTL)
 		}
 		mark := func(old SigningMark, same, signed bool) SigningMark {
@@ -88,7 +88,7 @@ func (st *State) resign(prior *State, at entry) {
 				old = before
 				old.Held, old.HeldKeys, old.Signed = zone.Held, zone.HeldKeys, signed
 			}
-			old.TTL = max(old.TTL, st.Spec.longestTTL(name))
+			old.TTL = max(old.TTL, st.Spec.LongestTTL(name))
 			old.KeyTTL = max(old.KeyTTL, st.Spec.Zones[name].NSTTL)
 			return old
 		}
