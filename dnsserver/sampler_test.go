@@ -100,7 +100,7 @@ func TestAWorkerNeverWaitsForAReader(t *testing.T) {
 	sm.mu.Unlock()
 	require.EqualValues(t, 64, sm.missed.Load())
 	sm.saw(1, 1, prefixOf(1))
-	require.EqualValues(t, 1, sm.take(newSketch(4)).total)
+	require.Equal(t, 1, sm.take(newSketch(4)).n)
 }
 
 func TestReadersTakeWhileWorkersSample(t *testing.T) {

@@ -54,9 +54,8 @@ func unpackNetwork(packed uint64) netip.Prefix {
 // leave sure is never above the truth, and never below it by more than all weight that
 // was added, divided by the size.
 type sketch struct {
-	total  uint64 // weight added
-	n      int    // entries in use
-	partly bool   // there were more than it holds, or not all were looked at
+	n      int  // entries in use
+	partly bool // there were more than it holds, or not all were looked at
 	keys   []sighting
 	counts []uint64
 	excess []uint64 // how much of counts may be others'
@@ -73,7 +72,7 @@ func newSketch(size int) *sketch {
 
 // reset empties it.
 func (sk *sketch) reset() {
-	sk.total, sk.n, sk.partly = 0, 0, false
+	sk.n, sk.partly = 0, false
 	clear(sk.slots)
 }
 
@@ -90,7 +89,6 @@ func (sk *sketch) slot(k sighting) int {
 
 // add counts a sighting weight times.
 func (sk *sketch) add(k sighting, weight uint64) {
-	sk.total += weight
 	mask, slot := len(sk.slots)-1, sk.slot(k)
 	for ; sk.slots[slot] != 0; slot = (slot + 1) & mask {
 		if at := sk.slots[slot] - 1; sk.keys[at] == k {

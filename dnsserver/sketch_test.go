@@ -32,7 +32,6 @@ func TestASketchKeepsItsBound(t *testing.T) {
 			truth[k] += w
 			total += w
 		}
-		require.Equal(rt, total, sk.total)
 		require.Equal(rt, len(truth) > size, sk.partly)
 		held := map[sighting]uint64{}
 		sk.each(func(k sighting, sure uint64) {
@@ -64,7 +63,7 @@ func TestWhoAsksAgainAndAgainIsFoundAmongEverNewOnes(t *testing.T) {
 			found = sure
 		}
 	})
-	require.GreaterOrEqual(t, found, 1000-sk.total/4)
+	require.GreaterOrEqual(t, found, uint64(1000-(30+2000)/4))
 }
 
 func TestASketchAddsAndReadsWithoutAllocating(t *testing.T) {

@@ -57,13 +57,6 @@ type NetworkTraffic struct {
 	Queries, Recent uint64
 }
 
-// Network is a client network with its part of all queries for services.
-type Network struct {
-	Prefix  netip.Prefix
-	Queries uint64
-	Share   float64 // of all queries for services in the last hour, 0 to 1
-}
-
 // traffic keeps what was gathered from the workers.
 type traffic struct {
 	counters *counters
@@ -81,7 +74,6 @@ type window struct {
 	open    *sketch
 	seen    []seen            // of a closed one, instead of open
 	answers map[series]uint64 // by service
-	total   uint64            // queries for services
 	partly  bool              // there may have been networks that it knows nothing of
 }
 
@@ -116,7 +108,6 @@ func (tr *traffic) gatherLocked(now time.Time) {
 	for _, sh := range tr.counters.workers() {
 		got := sh.take(tr.spare)
 		got.each(func(k sighting, sure uint64) { w.open.add(k, sure) })
-		w.total += got.total
 		w.partly = w.partly || got.partly || w.open.partly || sh.missed.Swap(0) > 0
 		got.reset()
 		tr.spare = got
@@ -167,7 +158,6 @@ func (w *window) each(f func(k sighting, queries uint64)) {
 type sum struct {
 	queries  map[sighting]*NetworkTraffic
 	services map[series]*ServiceTraffic
-	total    uint64 // queries for services
 }
 
 // sumLocked adds up the windows.
@@ -198,7 +188,6 @@ func (tr *traffic) sumLocked() sum {
 				sv.Recent += n
 			}
 		}
-		s.total += w.total
 	}
 	return s
 }
@@ -242,27 +231,4 @@ func (tr *traffic) read(now time.Time, limit int) Traffic {
 	}
 	slices.SortFunc(out.Services, func(a, b ServiceTraffic) int { return cmp.Compare(a.Service, b.Service) })
 	return out
-}
-
-// TopNetworks returns the n client networks that made most queries for services in
-// the last hour, the busiest first.
-func (s *Server) TopNetworks(n int) []Network { return s.traffic.top(time.Now(), n) }
-
-func (tr *traffic) top(now time.Time, n int) []Network {
-	tr.mu.Lock()
-	defer tr.mu.Unlock()
-	tr.gatherLocked(now)
-	sum := tr.sumLocked()
-	queries := map[netip.Prefix]uint64{}
-	for _, q := range sum.queries {
-		queries[q.Prefix] += q.Queries
-	}
-	out := make([]Network, 0, len(queries))
-	for p, q := range queries {
-		out = append(out, Network{p, q, float64(q) / float64(max(1, sum.total))})
-	}
-	slices.SortFunc(out, func(a, b Network) int {
-		return cmp.Or(cmp.Compare(b.Queries, a.Queries), a.Prefix.Compare(b.Prefix))
-	})
-	return out[:min(n, len(out))]
 }

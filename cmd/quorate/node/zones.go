@@ -13,7 +13,7 @@ import (
 // with records has their place; what spans services, such as residency that
 // contradicts itself, has none.
 func CheckSpec(name string, r *config.Result) []config.FieldError {
-	if errs := r.CheckRecords(ParseRecord); len(errs) > 0 {
+	if errs := r.CheckRecords(records.Check); len(errs) > 0 {
 		return errs
 	}
 	var errs []config.FieldError
@@ -46,11 +46,6 @@ func apart(err error) []error {
 		all = append(all, apart(e)...)
 	}
 	return all
-}
-
-// ParseRecord says what is wrong with one static record, or nil.
-func ParseRecord(zone, owner, rtype, data string) error {
-	return records.Check(zone, owner, rtype, data)
 }
 
 // ReadZone reads a master file for config.
