@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -53,8 +54,9 @@ func (c *cli) serverCommand() *cobra.Command {
 				})()
 			}
 			workers := makeRoom()
+			collectOften()
 			n, err := node.Open(cfg, node.Options{
-				Workers: workers,
+				Workers: workers, OwnProcess: true,
 				Version: version, Source: string(source), Socket: socket, CheckStore: checkStoreApart,
 				Reload: func() (*config.Node, string, error) { return rereadNode(path) },
 				Log:    log, Level: level,
@@ -82,6 +84,18 @@ func makeRoom() (workers int) {
 	workers = runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(2*workers + 1)
 	return workers
+}
+
+// garbage is what may gather before it is collected, in percent of what is in use.
+// Answers allocate nothing, so that collecting twice as often as usual costs them little,
+// and a node with ten thousand services is a third smaller.
+const garbage = 50
+
+// collectOften keeps the heap small, unless the environment says how large it may be.
+func collectOften() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbage)
+	}
 }
 
 // onHangUps calls f at each SIGHUP until it is undone, instead of ending the process:

@@ -37,6 +37,10 @@ type Options struct {
 	Socket  string // unix socket of the API; empty: SocketPath of the data directory
 	Workers int    // that answer DNS, an address; 0: one less than the runtime has processors
 
+	// OwnProcess says that nothing else runs in this process, so that the node may
+	// give back what it has needed for a while.
+	OwnProcess bool
+
 	// Reload reads node.yaml again. Nil: it stays as it is, and only the files that it
 	// names are read again.
 	Reload func() (cfg *config.Node, source string, err error)
@@ -298,6 +302,9 @@ func (n *Node) Run(ctx context.Context) error {
 		n.tables.run(ctx, n.view)
 		return nil
 	})
+	if n.opts.OwnProcess {
+		data.run("memory", n.giveBack)
+	}
 	control.run("peer port", func(ctx context.Context) error { return n.mesh.Serve(ctx, n.peers) })
 	control.run("joins", func(ctx context.Context) error {
 		return mesh.ServeJoin(ctx, n.mesh.Listener(mesh.ProtoJoin), n.admit)

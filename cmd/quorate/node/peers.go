@@ -55,7 +55,7 @@ func (n *Node) openMesh() error {
 // leaveOthersState puts aside what was kept of another installation: its index may
 // be far beyond this one's, and then it would go on being the newest.
 func (n *Node) leaveOthersState() {
-	mine, kept := n.mesh.Identity().Installation, n.view.kept
+	mine, kept := n.mesh.Identity().Installation, n.view.kept.Load()
 	if kept == nil || kept.Installation == mine {
 		return
 	}

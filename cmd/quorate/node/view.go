@@ -2,6 +2,7 @@ package node
 
 import (
 	"cmp"
+	"sync/atomic"
 
 	"github.com/quorate/quorate/statestore"
 )
@@ -11,20 +12,27 @@ import (
 // has nothing else to show (Raft's commit index is not on disk).
 type view struct {
 	store *statestore.Store
-	kept  *statestore.State // nil: none
+	kept  atomic.Pointer[statestore.State] // nil: none, or what Raft applied has overtaken it
 }
 
 func newView(store *statestore.Store, kept *statestore.State) *view {
-	return &view{store: store, kept: kept}
+	v := &view{store: store}
+	v.kept.Store(kept)
+	return v
 }
 
 // State returns the newer of the two. A higher generation is newer at any index:
 // its log starts anew (G2).
 func (v *view) State() *statestore.State {
 	st := v.store.State()
-	if v.kept != nil && cmp.Or(cmp.Compare(st.Generation, v.kept.Generation), cmp.Compare(st.Index, v.kept.Index)) < 0 {
-		return v.kept
+	kept := v.kept.Load()
+	if kept == nil {
+		return st
 	}
+	if cmp.Or(cmp.Compare(st.Generation, kept.Generation), cmp.Compare(st.Index, kept.Index)) < 0 {
+		return kept
+	}
+	v.kept.Store(nil) // it is as large as the state that replaces it
 	return st
 }
 
