@@ -55,8 +55,8 @@ func AlgorithmNumber(name string) (number uint8, ok bool) {
 	return 0, false
 }
 
-// algorithmName names an algorithm as the spec does.
-func algorithmName(number uint8) string {
+// AlgorithmName names an algorithm as the spec does.
+func AlgorithmName(number uint8) string {
 	return strings.ToLower(dns.AlgorithmToString[number])
 }
 
@@ -186,7 +186,7 @@ func (k *Key) Algorithm() uint8 { return k.algorithm }
 
 // String names the algorithm and the public part.
 func (k *Key) String() string {
-	return algorithmName(k.algorithm) + " " + base64.StdEncoding.EncodeToString(k.public)
+	return AlgorithmName(k.algorithm) + " " + base64.StdEncoding.EncodeToString(k.public)
 }
 
 // GoString is String: no verb of fmt prints the private part.

@@ -251,7 +251,7 @@ func BenchmarkWarm(b *testing.B) {
 
 func BenchmarkCold(b *testing.B) {
 	for _, algorithm := range []uint8{ECDSAP256SHA256, ED25519} {
-		b.Run(algorithmName(algorithm), func(b *testing.B) {
+		b.Run(AlgorithmName(algorithm), func(b *testing.B) {
 			z, s := testZone(b, algorithm, 7*day), NewSigner(Limits{PerSecond: 1 << 30})
 			for i := range b.N {
 				sign(b, s, start, z, addresses(fmt.Sprintf("n%d.z.example.", i), "192.0.2.1"))

@@ -89,7 +89,7 @@ func NewZone(p Policy) (*Zone, error) {
 	}
 	for _, k := range slices.Concat(p.KSK.published(), p.ZSK.published()) {
 		if k.algorithm != p.Algorithm {
-			return nil, fmt.Errorf("a key is of algorithm %s, the zone's is %s", algorithmName(k.algorithm), algorithmName(p.Algorithm))
+			return nil, fmt.Errorf("a key is of algorithm %s, the zone's is %s", AlgorithmName(k.algorithm), AlgorithmName(p.Algorithm))
 		}
 	}
 	var dnskeys []dns.RR
@@ -164,7 +164,7 @@ func (z *Zone) Keys() []KeyInfo {
 				continue
 			}
 			record := p.key.dnskey(z.Name, flags, z.policy.TTL)
-			info := KeyInfo{Role: role, Place: p.place, Tag: record.KeyTag(), Algorithm: algorithmName(p.key.algorithm), Signs: role == "ksk" || p.place == "active"}
+			info := KeyInfo{Role: role, Place: p.place, Tag: record.KeyTag(), Algorithm: AlgorithmName(p.key.algorithm), Signs: role == "ksk" || p.place == "active"}
 			if role == "ksk" {
 				ds := record.ToDS(dns.SHA256)
 				info.DS = fmt.Sprintf("%d %d %d %s", ds.KeyTag, ds.Algorithm, ds.DigestType, strings.ToUpper(ds.Digest))

@@ -106,7 +106,9 @@ func (k *zoneKeys) follow(spec *statestore.Spec) {
 // others have those of the next: each publishes what the other signs with. That is so of
 // one step of a roll, and neither of two nor of a jump.
 func goWith(was, is *statestore.DNSSEC) bool {
-	published := func(k statestore.Secret, key string) bool { return key == k.Secret || key == k.Next || key == k.Previous }
+	published := func(k statestore.Secret, key string) bool {
+		return key == k.Secret || key == k.Next || key == k.Previous
+	}
 	both := func(was, is statestore.Secret) bool { return published(was, is.Secret) && published(is, was.Secret) }
 	return was.Algorithm == is.Algorithm && both(was.KSK, is.KSK) && both(was.ZSK, is.ZSK)
 }
@@ -136,10 +138,15 @@ func (k *zoneKeys) load(name string, z *statestore.Zone) (*dnssec.Zone, error) {
 			if at.name == "" {
 				continue
 			}
-			var err error
-			if *at.key, err = k.key(at.name); err != nil {
-				*at.errs = append(*at.errs, err)
+			key, err := k.key(at.name)
+			if err == nil && key.Algorithm() != algorithm {
+				err = fmt.Errorf("secret %s: the key is of algorithm %s, the zone's is %s", at.name, dnssec.AlgorithmName(key.Algorithm()), d.Algorithm)
 			}
+			if err != nil {
+				*at.errs = append(*at.errs, err)
+				continue
+			}
+			*at.key = key
 		}
 	}
 	if len(fatal) > 0 {
@@ -147,7 +154,7 @@ func (k *zoneKeys) load(name string, z *statestore.Zone) (*dnssec.Zone, error) {
 	}
 	zone, err := dnssec.NewZone(p)
 	if err != nil {
-		return nil, fmt.Errorf("zones.%s.dnssec: %w", name, err)
+		return nil, fmt.Errorf("zones.%s.dnssec: %w", strings.TrimSuffix(name, "."), err)
 	}
 	if err := errors.Join(later...); err != nil {
 		return zone.Lacking(err), err

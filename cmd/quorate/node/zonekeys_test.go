@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,9 +102,13 @@ func TestAKeyOfAnotherAlgorithmIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	k := newZoneKeys(files.secret, slog.New(slog.DiscardHandler))
 	k.follow(signedSpec(statestore.Secret{Secret: "k1"}, statestore.Secret{Secret: "z1"}))
-	require.ErrorContains(t, k.of(signedName).Err, "a key is of algorithm ecdsap256sha256, the zone's is ed25519")
+	require.ErrorContains(t, k.of(signedName).Err, "secret z1: the key is of algorithm ecdsap256sha256, the zone's is ed25519")
+	files.make(t, "z2")
+	k.follow(signedSpec(statestore.Secret{Secret: "k1"}, statestore.Secret{Secret: "z2", Next: "z1"}))
+	require.NoError(t, k.of(signedName).Err, "it is not needed yet")
+	require.ErrorContains(t, k.of(signedName).Lacks, "secret z1: the key is of algorithm")
 	k.follow(signedSpec(statestore.Secret{Secret: "k1"}, statestore.Secret{Secret: "k1"}))
-	require.ErrorContains(t, k.of(signedName).Err, "one key is both")
+	require.EqualError(t, k.of(signedName).Err, "zones."+strings.TrimSuffix(signedName, ".")+".dnssec: one key is both KSK and ZSK; make two")
 }
 
 // What a node without a key serves must go with what all others sign and publish.
