@@ -19,6 +19,7 @@ type text struct {
 	name  string
 	body  string
 	lines []string
+	dir   string // that its file is in; empty: it was posted
 
 	origin *text // what it was made from, which is where its places are; nil: itself
 	from   []int // line of origin, by line
@@ -112,13 +113,18 @@ func readSources(paths []string, limit int) ([]*text, []FieldError) {
 		}
 		if len(files) == 1 {
 			texts = splitSources(f, string(body))
+			for _, t := range texts {
+				t.dir = filepath.Dir(f) // whatever a joined file says of itself
+			}
 			continue
 		}
 		if strings.Contains("\n"+string(body), "\n"+marker) {
 			errs = append(errs, FieldError{File: f, Msg: fmt.Sprintf("must not hold a line that starts with %q, is a joined file; give it alone", marker)})
 			continue
 		}
-		texts = append(texts, newText(f, string(body)))
+		t := newText(f, string(body))
+		t.dir = filepath.Dir(f)
+		texts = append(texts, t)
 	}
 	return texts, errs
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -58,16 +59,12 @@ func readZoneFiles(texts []*text, read ZoneReader) ([]*text, *collector) {
 	for i, t := range texts {
 		for _, z := range zoneFilesOf(t) {
 			at := place{t, z.value.Line, z.value.Column}
-			path := z.value.Value
-			if !filepath.IsAbs(path) {
-				path = filepath.Join(filepath.Dir(t.name), path)
-			}
 			emptied, ok := all[i].emptied(z.value)
 			if !ok {
 				c.errorf(at, "zones."+z.zone+".zone_file", "must be a path on the line of its key, without anchor or tag")
 				continue
 			}
-			body, why := readBounded(path)
+			path, body, why := readBeside(t.dir, z.value.Value)
 			if why != "" {
 				c.errorf(at, "zones."+z.zone+".zone_file", "%s", why)
 				continue
@@ -112,26 +109,52 @@ func under(m *yaml.Node, key string) func(yield func(*yaml.Node) bool) {
 	}
 }
 
-func readBounded(path string) (body, why string) {
-	st, err := os.Stat(path)
+// readBeside reads a file in a directory or below it, symbolic links followed: who
+// writes a spec may not be who may see the files, and the environment, of the host that
+// plans it, and an error shows the line that is wrong.
+func readBeside(dir, name string) (path, body, why string) {
+	path, from := filepath.Join(dir, name), dir
+	var err error
+	if filepath.IsAbs(name) {
+		path = name
+		from, err = filepath.Abs(dir)
+	}
+	rel, other := filepath.Rel(from, path)
+	if err = cmp.Or(err, other); err != nil || !filepath.IsLocal(rel) {
+		return path, "", fmt.Sprintf("must be in the directory of the file that names it, or below, is %q", path)
+	}
+	body, why = readBounded(dir, rel, path)
+	return path, body, why
+}
+
+func readBounded(dir, rel, path string) (body, why string) {
+	unread := func(err error) (body, why string) {
+		return "", fmt.Sprintf("must be a file that can be read, is %q: %s", path, strings.TrimPrefix(readProblem(err), "must be readable, is not: "))
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return unread(err)
+	}
+	defer root.Close()
+	st, err := root.Stat(rel)
 	switch {
 	case err != nil:
-		return "", fmt.Sprintf("must be a file that can be read, is %q: %s", path, strings.TrimPrefix(readProblem(err), "must be readable, is not: "))
+		return unread(err)
 	case !st.Mode().IsRegular():
 		return "", fmt.Sprintf("must be a file, is %q, which is none", path)
 	case st.Size() > MaxZoneFileSize:
 		return "", fmt.Sprintf("must be a file of at most %d bytes, %q has %d", MaxZoneFileSize, path, st.Size())
 	}
-	f, err := os.Open(path)
+	f, err := root.Open(rel)
 	if err != nil {
-		return "", fmt.Sprintf("must be a file that can be read, is %q: %s", path, strings.TrimPrefix(readProblem(err), "must be readable, is not: "))
+		return unread(err)
 	}
 	defer f.Close()
 	// It may be longer than it says: it grew meanwhile, or is made by the kernel.
 	b, err := io.ReadAll(io.LimitReader(f, MaxZoneFileSize+1))
 	switch {
 	case err != nil:
-		return "", fmt.Sprintf("must be a file that can be read, is %q: %s", path, strings.TrimPrefix(readProblem(err), "must be readable, is not: "))
+		return unread(err)
 	case len(b) > MaxZoneFileSize:
 		return "", fmt.Sprintf("must be a file of at most %d bytes, %q has more", MaxZoneFileSize, path)
 	}

@@ -43,10 +43,10 @@ func writeAll(t *testing.T, dir string, files map[string]string) {
 func TestAZoneFileBecomesRecords(t *testing.T) {
 	dir := t.TempDir()
 	writeAll(t, dir, map[string]string{
-		"spec/a.yaml":        "version: 1\nzones:\n  GSLB.example.com: # ours\n    zone_file: 'zones/it''s.db' # beside\n    records: { www: { TXT: [x] } }\n  b.example.com: { zone_file: ../b.db, ns_ttl: 1h }\n",
+		"spec/a.yaml":        "version: 1\nzones:\n  GSLB.example.com: # ours\n    zone_file: 'zones/it''s.db' # beside\n    records: { www: { TXT: [x] } }\n  b.example.com: { zone_file: b.db, ns_ttl: 1h }\n",
 		"spec/b.yaml":        zoneFileRest,
 		"spec/zones/it's.db": "@ 3600 TXT \"it's\"\nwww 60 A 192.0.2.1\nwww 60 A 192.0.2.2\nwww 60 A 192.0.2.1\nwww 5 A 192.0.2.3\n? 0 SOA\n*.x 0 TYPE65534 \\# 1 00\n10 90 PTR host.example.\n",
-		"b.db":               "",
+		"spec/b.db":          "",
 	})
 	r, errs := LoadSpec([]string{filepath.Join(dir, "spec")}, readFields)
 	require.Empty(t, Format(errs))
@@ -117,18 +117,41 @@ func TestScalarTextReadsBack(t *testing.T) {
 	}
 }
 
-func TestAZoneFileIsAFileOfSomeSize(t *testing.T) {
-	dir := t.TempDir()
-	large := filepath.Join(dir, "large")
-	require.NoError(t, os.WriteFile(large, nil, 0o600))
-	require.NoError(t, os.Truncate(large, MaxZoneFileSize+1))
-	tests := map[string]string{
-		dir:        "which is none",
-		os.DevNull: "which is none",
-		large:      "at most 4194304 bytes",
+func TestAZoneFileIsAFileBesideTheSpec(t *testing.T) {
+	top := t.TempDir()
+	dir := filepath.Join(top, "spec")
+	writeAll(t, top, map[string]string{"secret": "password", "spec/zones/a.db": "in", "spec/large": ""})
+	require.NoError(t, os.Truncate(filepath.Join(dir, "large"), MaxZoneFileSize+1))
+	for name, to := range map[string]string{"out": "../secret", "absolute": filepath.Join(top, "secret"), "in": "zones/a.db"} {
+		require.NoError(t, os.Symlink(to, filepath.Join(dir, name)))
 	}
-	for path, want := range tests {
-		_, why := readBounded(path)
-		require.Contains(t, why, want, path)
+	const outside = "must be in the directory of the file that names it, or below"
+	for name, want := range map[string]string{
+		"zones/a.db":                     "",
+		"zones/../zones/a.db":            "",
+		filepath.Join(dir, "zones/a.db"): "",
+		"in":                             "",
+		"../secret":                      outside,
+		filepath.Join(top, "secret"):     outside,
+		"/dev/zero":                      outside,
+		"out":                            "escapes",
+		"absolute":                       "escapes",
+		".":                              "which is none",
+		"large":                          "at most 4194304 bytes",
+	} {
+		_, body, why := readBeside(dir, name)
+		require.Contains(t, why, want, name)
+		require.Equal(t, map[bool]string{true: "in"}[want == ""], body, name)
 	}
+
+	t.Chdir(dir)
+	_, body, why := readBeside(".", filepath.Join(dir, "zones/a.db"))
+	require.Empty(t, why)
+	require.Equal(t, "in", body)
+
+	// A joined file does not say where it is.
+	joined := filepath.Join(dir, "joined.yaml")
+	require.NoError(t, os.WriteFile(joined, []byte(marker+filepath.Join(top, "x.yaml")+"\nzones: { gslb.example.com: { zone_file: secret } }\n"), 0o600))
+	_, errs := LoadSpec([]string{joined}, readFields)
+	require.Contains(t, Format(errs), filepath.Join(dir, "secret")+`": no such file or directory`)
 }
