@@ -243,6 +243,8 @@ func (t Trace) result() Step {
 func (t Trace) why(typ string) string {
 	a := t.answer
 	switch {
+	case t.signed(typ):
+		return "signing adds it: quorate zone dnssec status " + strings.TrimSuffix(t.asked, ".")
 	case t.service != nil && t.staleDecided():
 		return "on_stale: " + string(t.service.onStale.Answer)
 	case a.Kind == Delegation:
@@ -263,6 +265,13 @@ func (t Trace) why(typ string) string {
 		return t.ownedWhy()
 	}
 	return t.chosenWhy()
+}
+
+// signed reports whether the records asked for are added when the answer is signed: a
+// table has none of them.
+func (t Trace) signed(typ string) bool {
+	zone := t.table.State().Spec.Zones[t.asked]
+	return zone != nil && zone.DNSSEC != nil && slices.Contains([]string{"DNSKEY", "CDS", "CDNSKEY"}, typ)
 }
 
 func orNone(names []string) string {
