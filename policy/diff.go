@@ -312,6 +312,10 @@ func tree(sp *statestore.Spec) any {
 	for name, z := range sp.Zones {
 		if zone, ok := zones[name].(map[string]any); ok {
 			writeTTLs(zone, z)
+			if signing, ok := zone["dnssec"].(map[string]any); ok {
+				signing["signatures_valid"] = signing["valid"] // as the spec calls it
+				delete(signing, "valid")
+			}
 		}
 	}
 	return v

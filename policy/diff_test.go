@@ -76,3 +76,15 @@ func TestANewZoneSaysHowManyRecordsItHas(t *testing.T) {
 	require.Equal(t, "zone", cs[0].New)
 	require.Equal(t, "zone, 3 records", cs[1].New)
 }
+
+func TestSigningDiffersUnderTheKeysOfTheSpec(t *testing.T) {
+	w := upWorld(t)
+	with := func(valid statestore.Duration) *statestore.Spec {
+		return clone(w.st().Spec, func(sp *statestore.Spec) {
+			sp.Zones = map[string]*statestore.Zone{"gslb.example.com.": {DNSSEC: &statestore.DNSSEC{Mode: statestore.Signed, Valid: valid}}}
+		})
+	}
+	cs := CompareSpecs(with(1), with(2))
+	require.Len(t, cs, 1)
+	require.Equal(t, "zones.gslb.example.com.dnssec.signatures_valid", cs[0].Path)
+}
