@@ -8,6 +8,7 @@ package records
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -63,7 +64,7 @@ func Parse(zone, owner, typ string, rdata []string) (*Set, error) {
 		return nil, err
 	}
 	set := &Set{Owner: name, Type: number}
-	seen, size := make(map[string]bool, len(rdata)), 0
+	seen, size := make(map[string][]dns.RR, len(rdata)), 0
 	for _, text := range rdata {
 		rr, err := parseOne(zone, name, number, text)
 		if err != nil {
@@ -76,10 +77,11 @@ func Parse(zone, owner, typ string, rdata []string) (*Set, error) {
 		if len(wire) == 0 && !mayBeEmpty(rr) {
 			return nil, fmt.Errorf("%s record must have data, %q is none", TypeName(number), text)
 		}
-		if seen[string(wire)] {
+		folded := string(foldCase(wire))
+		if slices.ContainsFunc(seen[folded], func(other dns.RR) bool { return dns.IsDuplicate(rr, other) }) {
 			return nil, fmt.Errorf("%s records must differ, %q is there twice", TypeName(number), text)
 		}
-		seen[string(wire)] = true
+		seen[folded] = append(seen[folded], rr)
 		set.Rdata = append(set.Rdata, wire)
 		set.Text = append(set.Text, dataText(rr))
 		if target, ok := target(rr); ok {
@@ -284,3 +286,16 @@ func question(number uint16) bool { return number >= nxname && number < dns.Type
 
 // TypeName returns the name of a record type, or "TYPE123" (RFC 3597).
 func TypeName(number uint16) string { return dns.Type(number).String() }
+
+// foldCase returns octets with capitals made small: names that differ in case are one
+// (RFC 4343), and a set has each record once (RFC 2181 5), which signatures rely on too
+// (RFC 4034 6.3). It says what may be alike, since text with another case is another text.
+func foldCase(b []byte) []byte {
+	b = slices.Clone(b)
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + ('a' - 'A')
+		}
+	}
+	return b
+}
