@@ -28,14 +28,15 @@ const (
 )
 
 // take counts a connection of a network. When a limit is reached it does not, and
-// says which one. What was taken must be released once.
-func (cs *connections) take(prefix netip.Prefix) (refused string) {
+// says which one; lent is how many there may be above the limit in all. What was taken
+// must be released once.
+func (cs *connections) take(prefix netip.Prefix, lent int) (refused string) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	switch {
 	case cs.byPrefix[prefix] >= cs.maxPrefix:
 		return tcpPrefix
-	case int(cs.open.Load()) >= cs.max:
+	case int(cs.open.Load()) >= cs.max+lent:
 		return tcpFull
 	}
 	cs.open.Add(1)

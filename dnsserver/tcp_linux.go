@@ -41,6 +41,7 @@ func (s *Server) serveTCP(ctx context.Context, listeners []*net.TCPListener) {
 	}
 	<-ctx.Done()
 	for _, l := range loops {
+		l.told.Store(true)
 		l.wakeUp()
 	}
 	wg.Wait()
@@ -63,6 +64,9 @@ func (s *Server) tcpLoops(listeners []*net.TCPListener) (fds []int, loops []*tcp
 	if err != nil {
 		closeLoops(fds, loops)
 		return nil, nil, err
+	}
+	for _, l := range loops {
+		l.peers = loops
 	}
 	return fds, loops, nil
 }
@@ -131,7 +135,7 @@ func (l *tcpLoop) close() {
 	}
 }
 
-// wakeUp has the loop end. It may be called from another goroutine.
+// wakeUp has the loop see what it was told. It may be called from another goroutine.
 func (l *tcpLoop) wakeUp() {
 	_, _ = unix.Write(l.wake, []byte{7: 1}) // a counter that is full wakes up as well; any order of octets is above 0
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/netip"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
@@ -26,6 +27,9 @@ const (
 
 	// tcpSpared is how many connections are looked at to find one that may be closed.
 	tcpSpared = 8
+	// tcpLent is how many connections above all there may be for an instant, until other
+	// loops have made room for them.
+	tcpLent = 64
 	// At the end, up to tcpEndAccepts waiting connections of a listener are taken, and
 	// each connection is read up to tcpEndReads times: more than their queues hold.
 	tcpEndAccepts = 4096
@@ -54,6 +58,12 @@ type tcpLoop struct {
 	epoll     int
 	wake      int
 	listeners []int
+
+	// Other goroutines write these, before they wake the loop up.
+	told  atomic.Bool  // to end
+	owes  atomic.Int32 // connections that make room for those of other loops
+	held  atomic.Int32 // connections; only read by others
+	peers []*tcpLoop   // all loops
 
 	start   time.Time
 	now     time.Duration // since start, read once a turn
@@ -120,7 +130,7 @@ func (l *tcpLoop) turn(n int) {
 func (l *tcpLoop) event(e unix.EpollEvent) {
 	switch {
 	case e.Fd == wakeSlot:
-		l.end()
+		l.woken()
 	case e.Fd <= firstListener:
 		l.accept(l.listeners[firstListener-e.Fd], tcpAccepts)
 	default:
@@ -162,6 +172,7 @@ func (l *tcpLoop) open(fd int, client netip.AddrPort) {
 	slot := l.slot()
 	c := &l.conns[slot]
 	c.fd, c.client, c.prefix = fd, client, prefix
+	l.held.Add(1)
 	l.enqueue(slot, waitFirst)
 	if errno := l.watch(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN, slot, c.life); errno != 0 {
 		l.finish(slot)
@@ -173,12 +184,45 @@ func (l *tcpLoop) open(fd int, client netip.AddrPort) {
 // take counts a connection. When there are too many in all, one that asks nothing
 // makes room: whoever only opens connections keeps nobody out.
 func (l *tcpLoop) take(prefix netip.Prefix) (refused string) {
-	why := l.s.conns.take(prefix)
-	if why == tcpFull && l.makeRoom() {
-		l.s.metrics.refused.WithLabelValues(why).Inc()
-		why = l.s.conns.take(prefix)
+	why := l.s.conns.take(prefix, 0)
+	if why != tcpFull {
+		return why
 	}
-	return why
+	lent := 0
+	if !l.makeRoom() {
+		if !l.askOthers() {
+			return why
+		}
+		lent = tcpLent
+	}
+	l.s.metrics.refused.WithLabelValues(why).Inc()
+	return l.s.conns.take(prefix, lent)
+}
+
+// askOthers has the loop with most connections make room for one.
+func (l *tcpLoop) askOthers() bool {
+	var most *tcpLoop
+	for _, p := range l.peers {
+		if p != l && p.held.Load() > 0 && (most == nil || p.held.Load() > most.held.Load()) {
+			most = p
+		}
+	}
+	if most == nil {
+		return false
+	}
+	most.owes.Add(1)
+	most.wakeUp()
+	return true
+}
+
+// woken does what other goroutines have told the loop.
+func (l *tcpLoop) woken() {
+	_, _ = unix.Read(l.wake, make([]byte, 8)) // what it says is in the fields
+	for n := l.owes.Swap(0); n > 0 && l.makeRoom(); n-- {
+	}
+	if l.told.Load() {
+		l.end()
+	}
 }
 
 // makeRoom closes a connection that has not asked anything for longest: never
@@ -410,6 +454,7 @@ func (l *tcpLoop) forget(slot int32) {
 	l.dequeue(slot)
 	c := &l.conns[slot]
 	l.s.conns.release(c.prefix)
+	l.held.Add(-1)
 	l.keep(&c.in, nil)
 	l.keep(&c.out, nil)
 	*c = tcpConn{fd: -1, life: c.life + 1, tcpPlace: tcpPlace{queue: waitNothing}}

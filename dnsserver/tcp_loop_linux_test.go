@@ -253,6 +253,29 @@ func TestTCPLoopMakesRoomAmongTheUnfinished(t *testing.T) {
 	require.Equal(t, unix.EAGAIN, err, "open: newer, and whoever asked in between made room")
 }
 
+// Connections are where the kernel handed them out: a loop that has none has another one
+// make room.
+func TestTCPLoopsMakeRoomForEachOther(t *testing.T) {
+	full := drive(t, 2)
+	l, err := newTCPLoop(full.s, nil)
+	require.NoError(t, err)
+	t.Cleanup(l.close)
+	other := driven{l}
+	full.peers = []*tcpLoop{full.tcpLoop, l}
+	l.peers = full.peers
+	full.connect(t)
+	full.connect(t)
+	full.next(1)
+	other.connect(t)
+	require.EqualValues(t, 1, l.held.Load())
+	require.EqualValues(t, 3, full.s.conns.open.Load(), "for an instant")
+	full.next(2)
+	require.EqualValues(t, 2, full.s.conns.open.Load())
+	require.EqualValues(t, 1, full.held.Load())
+	require.Zero(t, full.wait(0), "it was woken up once")
+	require.False(t, full.ending)
+}
+
 // An event of a turn may be of a connection that another one of it has ended, and
 // whose slot is another's by now.
 func TestTCPLoopDropsEventsOfAnEarlierLife(t *testing.T) {

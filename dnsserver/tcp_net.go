@@ -56,7 +56,7 @@ func (t *netTCP) accept(ctx context.Context, l *net.TCPListener, wg *sync.WaitGr
 		}
 		client := c.RemoteAddr().(*net.TCPAddr).AddrPort()
 		prefix := network(client.Addr())
-		if why := t.s.conns.take(prefix); why != "" {
+		if why := t.s.conns.take(prefix, 0); why != "" {
 			t.s.metrics.refused.WithLabelValues(why).Inc()
 			_ = c.Close() // nothing was sent
 			continue

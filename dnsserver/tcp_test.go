@@ -79,7 +79,7 @@ func TestNetTCPDeadlines(t *testing.T) {
 				cfg := testConfig(testTable(t))
 				cfg.MaxTCP = tt.max
 				s := New(cfg)
-				require.Empty(t, s.conns.take(network(someClient.Addr())))
+				require.Empty(t, s.conns.take(network(someClient.Addr()), 0))
 				ours, theirs := net.Pipe()
 				start := time.Now()
 				var took time.Duration
@@ -112,7 +112,7 @@ func TestNetTCPDeadlines(t *testing.T) {
 
 func TestConnectionLimits(t *testing.T) {
 	cs := newConnections(4, 2)
-	take := func(addr string) string { return cs.take(network(netip.MustParseAddr(addr))) }
+	take := func(addr string) string { return cs.take(network(netip.MustParseAddr(addr)), 0) }
 	require.Empty(t, take("192.0.2.1"))
 	require.Empty(t, take("192.0.2.200"))
 	require.Equal(t, "prefix", take("::ffff:192.0.2.3"), "a /24 counts as one client, mapped or not")
@@ -232,7 +232,7 @@ func TestTheIdleTimeIsToldToWhoAsks(t *testing.T) {
 			cfg.MaxTCP = 4
 			s := New(cfg)
 			for range tt.taken {
-				require.Empty(t, s.conns.take(network(someClient.Addr())))
+				require.Empty(t, s.conns.take(network(someClient.Addr()), 0))
 			}
 			wire, err := tt.query.Pack()
 			require.NoError(t, err)
