@@ -156,12 +156,14 @@ func yamlFiles(path string) ([]string, error) {
 	return files, nil
 }
 
-func readProblem(err error) string {
-	reason := err.Error()
+func readProblem(err error) string { return "must be readable, is not: " + readCause(err) }
+
+// readCause is why a file does not read, without its path.
+func readCause(err error) string {
 	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
-		reason = pe.Err.Error()
+		return pe.Err.Error()
 	}
-	return "must be readable, is not: " + reason
+	return err.Error()
 }
 
 func sizeError(name string, size, limit int) FieldError {

@@ -129,7 +129,7 @@ func readBeside(dir, name string) (path, body, why string) {
 
 func readBounded(dir, rel, path string) (body, why string) {
 	unread := func(err error) (body, why string) {
-		return "", fmt.Sprintf("must be a file that can be read, is %q: %s", path, strings.TrimPrefix(readProblem(err), "must be readable, is not: "))
+		return "", fmt.Sprintf("must be a file that can be read, is %q: %s", path, readCause(err))
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
