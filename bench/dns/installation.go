@@ -19,8 +19,9 @@ type installation struct {
 	asks  string            // the name that shows it is ready
 }
 
-// applyTimeout bounds how long a node may take to lead itself and take a spec.
-const applyTimeout = 20 * time.Second
+// applyTimeout bounds how long a node may take to lead itself and take a spec, which of
+// ten thousand services is work for seconds.
+const applyTimeout = time.Minute
 
 // startQuorate sets a node up as an operator would: init, server, apply.
 func (b *bench) startQuorate(ctx context.Context, in installation) (*server, error) {

@@ -11,8 +11,9 @@ import (
 
 const (
 	manyServices = 10_000
-	// memoryRest lets what starting needed be given back.
-	memoryRest = 5 * time.Second
+	// memoryRest lets what starting needed be given back, which a node does half a
+	// minute after the last spec.
+	memoryRest = 40 * time.Second
 )
 
 // measureMemory reads the resident memory of a node that has started with what it
