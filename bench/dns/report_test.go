@@ -35,7 +35,7 @@ func TestTheMedianOfAnEvenNumberIsBetweenItsMiddles(t *testing.T) {
 }
 
 func TestOnlyUndisturbedBurstsCount(t *testing.T) {
-	full := burst{OK: 1, OwnCPU: 0.99, ServerCPU: 0.97}
+	full := burst{OK: 50_000, OwnCPU: 0.99, ServerCPU: 0.97}
 	udp, tcp, paced := load{tool: "dnsblast"}, load{tool: "tcpblast"}, load{tool: "dnsblast", paced: true}
 	with := func(change func(*burst)) burst {
 		b := full
@@ -51,9 +51,12 @@ func TestOnlyUndisturbedBurstsCount(t *testing.T) {
 		{"both cores busy", full, udp, false},
 		{"the load was held up", with(func(b *burst) { b.OwnCPU = 0.94 }), udp, true},
 		{"the server was held up", with(func(b *burst) { b.ServerCPU = 0.92 }), udp, true},
-		{"answers were lost", with(func(b *burst) { b.Lost = 1 }), udp, true},
+		{"a queue was full for a moment", with(func(b *burst) { b.Lost = 50 }), udp, false},
+		{"answers were lost", with(func(b *burst) { b.Lost = 51 }), udp, true},
 		{"nothing came", with(func(b *burst) { b.OK = 0 }), udp, true},
 		{"load over TCP waits for its server", with(func(b *burst) { b.OwnCPU = 0.5 }), tcp, false},
+		{"a server over TCP waits between connections", with(func(b *burst) { b.ServerCPU = 0.86 }), tcp, false},
+		{"a server over TCP was held up", with(func(b *burst) { b.ServerCPU = 0.84 }), tcp, true},
 		{"a paced server idles", with(func(b *burst) { b.ServerCPU = 0.1 }), paced, false},
 		{"paced load must keep its schedule", with(func(b *burst) { b.OwnCPU = 0.9 }), paced, true},
 	} {
