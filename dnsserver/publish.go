@@ -15,7 +15,7 @@ import (
 // answers, swapped as one. It is immutable but for the numbers it looks up once.
 type published struct {
 	table    *routing.Table
-	wire     *wire.Table // nil: the general path answers everything for now
+	wire     *wire.Table // nil until prepared: the general path answers everything
 	outcomes []outcomes  // by zone number plus one; the first is for no zone
 }
 
